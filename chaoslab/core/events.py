@@ -414,9 +414,9 @@ class Observation(NamedTuple):
     node_s: float | None = None
 
     @classmethod
-    def of(cls, source: str, said: Payload) -> "Observation":
-        """What somebody who watches a node says of it."""
-        return cls(source=source, kind=kind_of(type(said)), data=data_of(said))
+    def of(cls, source: str, said: Payload, *, node_s: float | None = None) -> "Observation":
+        """What a node says, or somebody who watches it."""
+        return cls(source=source, kind=kind_of(type(said)), data=data_of(said), node_s=node_s)
 
     @property
     def event(self) -> Event:

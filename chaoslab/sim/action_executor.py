@@ -8,7 +8,14 @@ As `diloco.syncer.action_executor` does; it makes no decisions.
 
 from collections.abc import Iterable
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import (
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberSuspected,
+    RoundAbandoned,
+    SyncerStopRuleMet,
+)
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
@@ -65,11 +72,13 @@ class ActionExecutor:
                 self._commits.add(action)
             case Abandon():
                 self._commits.forget(action.round)
-                place: dict[str, Json] = {"round": action.round, "fragment": action.fragment}
-                self._process.say(Kind.ROUND_ABANDONED, {**place, "reason": action.reason})
+                self._process.say(
+                    RoundAbandoned,
+                    round=action.round, fragment=action.fragment, reason=action.reason,
+                )  # fmt: skip
             case SuspicionChange():
-                kind = Kind.MEMBER_RECOVERED if action.is_over else Kind.MEMBER_SUSPECTED
-                self._process.say(kind, {**identity(action.member), "idle_s": action.idle_s})
+                said = MemberRecovered if action.is_over else MemberSuspected
+                self._process.say(said, **identity(action.member), idle_s=action.idle_s)
             case Drop():
                 self._drop(action)
             case Donate():
@@ -79,7 +88,7 @@ class ActionExecutor:
                 for fragment in self._published.newer_than(action.known):
                     self._published.send(action.receiver, fragment)
             case Stop(is_over=False):
-                self._process.say(Kind.SYNCER_STOP_RULE_MET, {"reason": action.reason})
+                self._process.say(SyncerStopRuleMet, reason=action.reason)
             case Stop():
                 self.end = action
 
@@ -97,18 +106,18 @@ class ActionExecutor:
             compression=self._settings.compression,
         )
         self._sessions.send(member.epoch, welcome)
-        about: dict[str, Json] = {
-            "source": action.source.value,
-            "donor": action.donor.learner if action.donor else None,
-            "members": len(membership.members),
-        }
-        self._process.say(Kind.MEMBER_JOINED, {**identity(member), **about})
+        self._process.say(
+            MemberJoined,
+            **identity(member),
+            source=action.source.value,
+            donor=action.donor.learner if action.donor else None,
+            members=len(membership.members),
+        )
 
     def _drop(self, action: Drop) -> None:
         member, reason = action.member, action.reason.value
         members = len(self._policy.membership.members)
-        data: dict[str, Json] = {**identity(member), "members": members, "reason": reason}
-        self._process.say(Kind.MEMBER_LEFT, data)
+        self._process.say(MemberLeft, **identity(member), members=members, reason=reason)
         stream = self._sessions.fence(member.epoch)
         if stream is not None:
             stream.down(Fenced(reason))

@@ -12,7 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import (
+    PushBounded,
+    RoundMerged,
+    RoundStored,
+    SyncerBlocked,
+    SyncerFreed,
+)
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Contribution, Member, Merge
@@ -24,6 +31,7 @@ from chaoslab.sim.disk import digest
 from chaoslab.sim.messages import flat
 from chaoslab.sim.process import Process
 from chaoslab.sim.publications import Publications
+from chaoslab.sim.sessions import identity
 
 AGAIN_S = 0.5
 """Between two attempts to write, as `diloco.syncer.commits` has it."""
@@ -97,7 +105,7 @@ class Commits:
         if line is not None and line.version:
             tokens = self._policy.rounds.fragment_tokens
             merged = self._data(line.round, line.fragment, line.version, line.contributors, tokens)
-            self._process.say(Kind.ROUND_MERGED, {**merged, "is_restated": True})
+            self._process.say(RoundMerged, **merged, is_restated=True)
 
     def reserve(self) -> None:
         """Reserve rounds and epochs on disk, so that none is given twice."""
@@ -171,14 +179,13 @@ class Commits:
         merge = commit.merge
         for one, excess in zip(commit.given, excesses, strict=True):
             if excess is not None:
-                about: dict[str, Json] = {
-                    "learner": one.learner,
-                    "incarnation": one.incarnation,
-                    "epoch": one.epoch,
-                    "round": merge.round,
-                    "fragment": merge.fragment,
-                }
-                self._process.say(Kind.PUSH_BOUNDED, {**about, **flat(excess)})
+                self._process.say(
+                    PushBounded,
+                    **identity(one),
+                    round=merge.round,
+                    fragment=merge.fragment,
+                    **flat(excess),
+                )
         self._reach("before_write", merge, lambda: self._write(commit))
 
     def _write(self, commit: _Commit) -> None:
@@ -189,8 +196,7 @@ class Commits:
             return
         if self._blocked_s is None:
             self._blocked_s = self._process.now_s
-            data: dict[str, Json] = {"waiting": len(self._waiting), "reason": _FULL}
-            self._process.say(Kind.SYNCER_BLOCKED, data)
+            self._process.say(SyncerBlocked, waiting=len(self._waiting), reason=_FULL)
         self._later(AGAIN_S, lambda: self._write(commit))
 
     def _written(self, commit: _Commit, took_s: float) -> None:
@@ -200,8 +206,7 @@ class Commits:
             return
         if self._blocked_s is not None:
             blocked_s, self._blocked_s = self._process.now_s - self._blocked_s, None
-            freed: dict[str, Json] = {"waiting": len(self._waiting), "blocked_s": blocked_s}
-            self._process.say(Kind.SYNCER_FREED, freed)
+            self._process.say(SyncerFreed, waiting=len(self._waiting), blocked_s=blocked_s)
         work = [
             (one.learner, one.incarnation, one.tokens_from, one.tokens_to) for one in commit.given
         ]
@@ -209,7 +214,7 @@ class Commits:
         disk.momentum_digests[fragment] = digest("momentum", disk.digests[fragment])
         disk.damage.append((fragment, commit.largest))
         disk.commit_log.append(commit.line)
-        self._process.say(Kind.ROUND_STORED, {**merge.place, "took_s": took_s})
+        self._process.say(RoundStored, **merge.place, took_s=took_s)
         self._reach(
             "written", merge,
             lambda: self._work("publish_s", lambda: self._publish_to_first(commit)),
@@ -236,15 +241,13 @@ class Commits:
         self._policy.rounds.published(now_s, merge)
         version = merge.base_version + 1
         self._process.say(
-            Kind.ROUND_MERGED,
-            {
-                **self._data(merge.round, merge.fragment, version, merge.contributions, tokens),
-                "members": len(members),
-                "missed": list(merge.missed),
-                "quorum_s": merge.quorum_s,
-                "grace_s": merge.grace_s,
-                "sync_s": now_s - merge.pulled_s,
-            },
+            RoundMerged,
+            **self._data(merge.round, merge.fragment, version, merge.contributions, tokens),
+            members=len(members),
+            missed=merge.missed,
+            quorum_s=merge.quorum_s,
+            grace_s=merge.grace_s,
+            sync_s=now_s - merge.pulled_s,
         )
         self._published.snapshot(tokens / self._settings.fragments, merge.round)
         self._waiting.popleft()

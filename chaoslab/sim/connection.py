@@ -7,8 +7,9 @@ As `diloco.learner.link` does; its `Learner` handles the messages.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened, Payload
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.messages import HelloMessage
 from chaoslab.sim.meter import MEASURE_S, PING_S, Meter
@@ -146,7 +147,7 @@ class Connection:
         if self._opened_s is None:
             self._opened_s = self._process.now_s
             after_s = round(self._opened_s - self._alone_s, 6)
-            self._say(Kind.LINK_OPENED, {"attempts": self._attempts, "after_s": after_s})
+            self._say(LinkOpened, attempts=self._attempts, after_s=after_s)
         ended = self._handlers.hear(message)
         if ended:
             stream.close_below(ended)
@@ -164,13 +165,11 @@ class Connection:
         now_s = self._process.now_s
         open_s = now_s - self._opened_s if was_open and self._opened_s is not None else 0.0
         self._say(
-            Kind.LINK_CLOSED,
-            {
-                "was_open": was_open,
-                "open_s": round(open_s, 6),
-                "attempts": self._attempts,
-                "reason": reason,
-            },
+            LinkClosed,
+            was_open=was_open,
+            open_s=round(open_s, 6),
+            attempts=self._attempts,
+            reason=reason,
         )
         if was_open:
             self._alone_s, self._attempts = now_s, 0
@@ -203,9 +202,9 @@ class Connection:
             elif not self._ticks % _HEARTBEATS:
                 self._handlers.repeat()
         if not self._ticks % _MEASURES:
+            measured = self.meter.read(now_s)
             queued = self._wire.up.waiting
-            data: dict[str, Json] = {"direction": "down", **self.meter.read(now_s)}
-            self._say(Kind.LINK_MEASURED, {**data, "queued": queued, "queued_bytes": 0})
+            self._say(LinkMeasured, direction="down", **measured, queued=queued, queued_bytes=0)
 
     def _probe(self) -> None:
         syncer = self._process.world.syncer
@@ -214,8 +213,6 @@ class Connection:
         if rtt_s is not None:
             self.meter.probe(rtt_s)
 
-    def _say(self, kind: Kind, data: dict[str, Json]) -> None:
-        who: dict[str, Json] = {
-            "learner": self._process.name, "incarnation": self._process.incarnation,
-        }  # fmt: skip
-        self._process.say(kind, {**who, **data})
+    def _say(self, said: type[Payload], /, **fields: Any) -> None:
+        process = self._process
+        process.say(said, learner=process.name, incarnation=process.incarnation, **fields)

@@ -6,7 +6,7 @@ The verbs of `fleet.protocols` on what nodes keep, each told as a real fleet tel
 """
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import StorageDamaged, StorageFilled, StorageFreed, StoragePowerLost
 from chaoslab.fleet.base import Damage, Role
 from chaoslab.sim.disk import VOLUME_BYTES, CheckpointFile, LearnerDisk, SyncerDisk
 from chaoslab.sim.lives import Lives, Place
@@ -29,20 +29,25 @@ class DiskFaults:
         if not disk.files:
             raise FleetError(f"{name} keeps no file yet")
         hit = tuple(disk.files if every else disk.files[-1:])
-        untouched: list[Json] = [file.name for file in disk.files if file not in hit]
+        untouched = tuple(file.name for file in disk.files if file not in hit)
         for file in hit:
-            before: dict[str, Json] = {
-                "bytes_before": file.size_bytes, "digest_before": file.digest,
-            }  # fmt: skip
-            after: dict[str, Json] = {"bytes_after": None, "digest_after": None}
-            if how is Damage.LOSE:
+            bytes_before, digest_before = file.size_bytes, file.digest
+            is_lost = how is Damage.LOSE
+            if is_lost:
                 disk.files.remove(file)
             else:
                 _damage(file, how)
-                after = {"bytes_after": file.size_bytes, "digest_after": file.digest}
-            data: dict[str, Json] = {"node": name, "file": file.name, "how": how.value}
-            told = {**data, **before, **after, "untouched": untouched}
-            self._world.report(name, Kind.STORAGE_DAMAGED, told)
+            damaged = StorageDamaged(
+                node=name,
+                file=file.name,
+                how=how.value,
+                bytes_before=bytes_before,
+                digest_before=digest_before,
+                bytes_after=None if is_lost else file.size_bytes,
+                digest_after=None if is_lost else file.digest,
+                untouched=untouched,
+            )
+            self._world.report(name, damaged)
 
     def fill(self, name: str) -> None:
         """See `HasVolumes.fill_disk`."""
@@ -50,14 +55,16 @@ class DiskFaults:
         if not place.spec.has_volume:
             raise FleetError(f"{name} has no volume of its own")
         self._disk(place).is_full = True
-        self._tell_volume(Kind.STORAGE_FILLED, name, free_bytes=0)
+        filled = StorageFilled(node=name, total_bytes=VOLUME_BYTES, free_bytes=0)
+        self._world.report(name, filled)
 
     def free(self, name: str) -> None:
         """See `HasVolumes.free_disk`."""
         place = self._lives.place(name)
         if place.spec.has_volume and self._disk(place).is_full:
             self._disk(place).is_full = False
-            self._tell_volume(Kind.STORAGE_FREED, name, free_bytes=VOLUME_BYTES // 2)
+            freed = StorageFreed(node=name, total_bytes=VOLUME_BYTES, free_bytes=VOLUME_BYTES // 2)
+            self._world.report(name, freed)
 
     def cut_power(self, name: str) -> None:
         """See `LosesPower.cut_power`."""
@@ -66,19 +73,13 @@ class DiskFaults:
             raise FleetError(f"{name} lives, or has no disk whose power can be cut")
         disk = self._disk(place)
         files = len(disk.files if isinstance(disk, LearnerDisk) else disk.digests)
-        data: dict[str, Json] = {"node": name, "refused": _POWERLESS, "files": files, "lost": []}
-        self._world.report(name, Kind.STORAGE_POWER_LOST, data)
+        lost = StoragePowerLost(node=name, refused=_POWERLESS, files=files, lost=())
+        self._world.report(name, lost)
 
     def _disk(self, place: Place) -> LearnerDisk | SyncerDisk:
         if place.spec.role is Role.SYNCER:
             return self._world.syncer_disk
         return self._world.disk(place.spec.name)
-
-    def _tell_volume(self, kind: Kind, name: str, *, free_bytes: int) -> None:
-        data: dict[str, Json] = {
-            "node": name, "total_bytes": VOLUME_BYTES, "free_bytes": free_bytes,
-        }  # fmt: skip
-        self._world.report(name, kind, data)
 
 
 def _damage(file: CheckpointFile, how: Damage) -> None:

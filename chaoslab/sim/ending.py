@@ -5,7 +5,7 @@ stop rule or SIGTERM ─► merges published ─► syncer.stopped ─► member
 
 import math
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import SyncerStopped
 from chaoslab.diloco.syncer.decisions import Stop
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.messages import StopMessage
@@ -50,7 +50,7 @@ class Ending:
         """Tell all members."""
         self.has_begun, self.until_s = True, self._process.now_s + _DRAIN_S
         self.reason = action.reason
-        self._process.say(Kind.SYNCER_STOPPED, {"reason": action.reason})
+        self._process.say(SyncerStopped, reason=action.reason)
         for member in self._policy.membership.members:
             self._sessions.send(member.epoch, self.message)
 

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.sim.process import Process, need
 from chaoslab.sim.snapshots import chosen
 
@@ -18,13 +19,15 @@ class Evaluator(Process):
             self.later(delay_s, lambda: self.exit(2))
             return
         for snapshot in snapshots:
-            data: dict[str, Json] = {
-                "committed_tokens": snapshot.committed_tokens,
-                "round": snapshot.round,
-                "loss": snapshot.loss,
-                "is_modelled": True,
-            }
-            self.later(delay_s, partial(self.say, Kind.EVALUATION_MEASURED, data))
+            measured = partial(
+                self.say,
+                EvaluationMeasured,
+                committed_tokens=snapshot.committed_tokens,
+                round=snapshot.round,
+                loss=snapshot.loss,
+                is_modelled=True,
+            )
+            self.later(delay_s, measured)
             delay_s += self.world.costs.evaluate_s
         self.later(delay_s, self.exit)
 

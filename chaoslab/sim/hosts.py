@@ -6,7 +6,7 @@ A learner of several hosts is one process here, which ends with each of them.
 """
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import HostLost
 from chaoslab.fleet.base import host_number
 from chaoslab.sim.lives import Lives, Place
 from chaoslab.sim.process import HOOK_S
@@ -47,13 +47,14 @@ class Hosts:
 
         def lose() -> None:
             if place.spec.hosts is not None:
-                about: dict[str, Json] = {
-                    "learner": process.name, "incarnation": process.incarnation,
-                }  # fmt: skip
-                lost: dict[str, Json] = {
-                    "host": host, "reason": f"ended by {signal}", "signal": signal,
-                }  # fmt: skip
-                process.say(Kind.HOST_LOST, {**about, **lost})
+                process.say(
+                    HostLost,
+                    learner=process.name,
+                    incarnation=process.incarnation,
+                    host=host,
+                    reason=f"ended by {signal}",
+                    signal=signal,
+                )
             self._lives.end(place, signal=signal)
 
         process.later_beside(HOOK_S, lose)

@@ -7,8 +7,7 @@
 As `diloco.learner.joining` does.
 """
 
-from chaoslab.core.events import Kind
-from chaoslab.core.payloads import LeftBecause
+from chaoslab.core.payloads import LearnerAdopted, LearnerCompiled, LearnerJoined, LeftBecause
 from chaoslab.diloco.settings import Source
 from chaoslab.sim.counters import Counters, numbered
 from chaoslab.sim.disk import CheckpointFile
@@ -56,8 +55,7 @@ class Joining:
             return
         learner.is_training = True
         learner.tell_of_itself(
-            Kind.LEARNER_COMPILED,
-            {"loaded": 6, "compiled": 0, "took_s": round(self.compile_s, 6), "refused": []},
+            LearnerCompiled, loaded=6, compiled=0, took_s=round(self.compile_s, 6)
         )
         self._announce(counters, self._source, is_new=True)
         learner.saving.begin()
@@ -96,9 +94,7 @@ class Joining:
         for published in adoptions.values():
             data = counters.adopt(published)
             if data is not None:
-                self._learner.tell_of_itself(
-                    Kind.LEARNER_ADOPTED, {"epoch": messenger.epoch, **data}
-                )
+                self._learner.tell_of_itself(LearnerAdopted, epoch=messenger.epoch, **data)
         return counters.is_complete
 
     def _announce(self, counters: Counters, source: Source, *, is_new: bool) -> None:
@@ -106,16 +102,14 @@ class Joining:
         self._learner.messenger.boundary(counters)
         digests = numbered(counters.digests) if is_new else {}
         self._learner.tell_of_itself(
-            Kind.LEARNER_JOINED,
-            {
-                "epoch": self._learner.messenger.epoch,
-                "source": source.value,
-                "donor": self._donor if source is Source.DONOR else None,
-                "step": counters.step,
-                "data_position": counters.data_position,
-                "versions": numbered(counters.versions),
-                "digests": digests,
-                "shard": int(need(self._learner.flags, "shard")),
-                "learning_rate": self._learner.learning_rate(counters.step),
-            },
+            LearnerJoined,
+            epoch=self._learner.messenger.epoch,
+            source=source.value,
+            donor=self._donor if source is Source.DONOR else None,
+            step=counters.step,
+            data_position=counters.data_position,
+            versions=numbered(counters.versions),
+            digests=digests,
+            shard=int(need(self._learner.flags, "shard")),
+            learning_rate=self._learner.learning_rate(counters.step),
         )

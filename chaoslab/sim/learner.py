@@ -8,7 +8,7 @@ It does and reports what `diloco.learner.program` does, each piece of work at it
 has its numbers, `Messenger` its messages, `Pace` the length of its steps, `Saving` its checkpoints.
 """
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import LearnerStarted
 from chaoslab.sim.joining import Joining
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
@@ -38,12 +38,9 @@ class Learner(LearnerProcess):
 
     def _start(self) -> None:
         self._is_started = True
-        about: dict[str, Json] = {
-            "devices": self.hosts,
-            "platform": "sim",
-            "parameters": self.parameters,
-        }
-        self.tell_of_itself(Kind.LEARNER_STARTED, about)
+        self.tell_of_itself(
+            LearnerStarted, devices=self.hosts, platform="sim", parameters=self.parameters
+        )
         self.messenger.connection.start()
         self._joining.own = self.saving.find()
         self._joining.compile_s = self.takes(self.world.costs.compile_s)

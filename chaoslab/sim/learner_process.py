@@ -1,13 +1,14 @@
 """Process of a simulated learner: what its parts share, its training thread, and its events.
 
 training thread ── wedged? ──► acts wait until it is released      other threads go on
-Joining, Training, Leaving ──► counters, pace, messenger, saving ──► tell(kind, data)
+Joining, Training, Leaving ──► counters, pace, messenger, saving ──► tell_of_itself
 """
 
-from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import LearnerAdopted, Payload
 from chaoslab.diloco.settings import learning_rate
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
@@ -114,7 +115,7 @@ class LearnerProcess(Process):
             return
 
         def told() -> None:
-            self.tell_of_itself(Kind.LEARNER_ADOPTED, {"epoch": self.messenger.epoch, **data})
+            self.tell_of_itself(LearnerAdopted, epoch=self.messenger.epoch, **data)
             self.adopt(counters, then)
 
         self.reach("adopt", told, fragment=published.fragment, version=published.version)
@@ -132,9 +133,9 @@ class LearnerProcess(Process):
 
     # ---------------------------------------------------------------- events
 
-    def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None:
+    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None:
         """An event of this learner."""
-        self.say(kind, {**self._about(), **data})
+        self.say(said, learner=self.name, incarnation=self.incarnation, **fields)
 
     def _about(self) -> dict[str, Json]:
         return {"learner": self.name, "incarnation": self.incarnation}

@@ -4,7 +4,7 @@ asked, preempted ─► last checkpoint ─► last report ─┐
 stop ─► adopt the last versions, 15 s at most ──────┴─► learner.left ─► goodbye ─► exit
 """
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import LearnerFinal, LearnerLeft
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.messages import StopMessage
@@ -71,14 +71,14 @@ class Leaving:
             return
         self._learner.is_ending = True
         self._reports.sample(counters)
-        self._learner.tell_of_itself(Kind.LEARNER_FINAL, counters.final())
+        self._learner.tell_of_itself(LearnerFinal, **counters.final())
         self.go(step=counters.step, reason="stopped")
 
     def go(self, *, step: int, reason: str) -> None:
         """The last report, a goodbye, and the end of its process."""
         learner = self._learner
         learner.is_ending = True
-        learner.tell_of_itself(Kind.LEARNER_LEFT, {"step": step, "reason": reason})
+        learner.tell_of_itself(LearnerLeft, step=step, reason=reason)
         if learner.is_training:
             learner.messenger.leave()
         learner.later(learner.takes(learner.world.costs.leave_s), learner.exit)

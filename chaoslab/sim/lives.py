@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import HostStarted, NodeExited, NodeStarted
 from chaoslab.fleet.base import Node, NodeSpec, Role, known_already
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.evaluator import Evaluator
@@ -39,7 +39,7 @@ class Place:
     """None before its first life, and after each."""
     sent: list[str] = field(default_factory=list)
     """Signals that were sent to end this life."""
-    exit: tuple[Timer, Mapping[str, Json]] | None = None
+    exit: tuple[Timer, NodeExited] | None = None
     """Of a life that has ended and is not reported yet."""
     slowness: dict[str, float] = field(default_factory=dict)
     """By injection: how much slower it is."""
@@ -113,24 +113,22 @@ class Lives:
             self._world, spec, place.incarnation, lambda _: self.end(place, signal=None)
         )
         place.process = process
-        self._world.report(
-            spec.name,
-            Kind.NODE_STARTED,
-            {
-                "node": spec.name,
-                "role": spec.role.value,
-                "incarnation": place.incarnation,
-                "pid": place.pid,
-                "start_ticks": None,
-                "boot_id": None,
-                "namespaces": None,
-                "labels": dict(spec.labels),
-            },
+        started = NodeStarted(
+            node=spec.name,
+            incarnation=place.incarnation,
+            pid=place.pid,
+            role=spec.role.value,
+            labels=spec.labels,
         )
+        self._world.report(spec.name, started)
         for host in range(spec.hosts.count if spec.hosts else 0):
-            about: dict[str, Json] = {"learner": spec.name, "incarnation": place.incarnation}
-            pid = place.pid + _HOST_PIDS * (host + 1)
-            process.say(Kind.HOST_STARTED, {**about, "host": host, "pid": pid})
+            process.say(
+                HostStarted,
+                learner=spec.name,
+                incarnation=place.incarnation,
+                host=host,
+                pid=place.pid + _HOST_PIDS * (host + 1),
+            )
         process.begin()
         return place.node
 
@@ -141,17 +139,16 @@ class Lives:
             return
         place.process = None
         process.end()
-        data: dict[str, Json] = {
-            "node": place.spec.name,
-            "incarnation": place.incarnation,
-            "pid": place.pid,
-            "exit_code": None if signal else process.exit_code,
-            "signal": signal,
-            "refused_lines": 0,
-            "sent": list(place.sent),
-        }
+        exited = NodeExited(
+            node=place.spec.name,
+            incarnation=place.incarnation,
+            pid=place.pid,
+            exit_code=None if signal else process.exit_code,
+            signal=signal,
+            sent=tuple(place.sent),
+        )
         delay_s = self._world.costs.exit_s if signal else 0.0
-        place.exit = (self._world.agenda.after(delay_s, lambda: self._tell_exit(place)), data)
+        place.exit = (self._world.agenda.after(delay_s, lambda: self._tell_exit(place)), exited)
 
     def end_all(self) -> None:
         """End every process at once."""
@@ -160,6 +157,6 @@ class Lives:
 
     def _tell_exit(self, place: Place) -> None:
         if place.exit is not None:
-            (timer, data), place.exit = place.exit, None
+            (timer, exited), place.exit = place.exit, None
             timer.cancel()
-            self._world.report(place.spec.name, Kind.NODE_EXITED, data)
+            self._world.report(place.spec.name, exited)

@@ -7,10 +7,10 @@ As `diloco.learner.messenger`: pulls are answered from the newest snapshot, what
 thread does meanwhile.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import LearnerFenced, LearnerPushed, Payload, UpdateTampered
 from chaoslab.diloco.syncer.decisions import Hello, Offer
 from chaoslab.sim.connection import Connection, Handlers
 from chaoslab.sim.counters import Counters, Snapshot
@@ -29,6 +29,7 @@ from chaoslab.sim.messages import (
     RefusedMessage,
     StopMessage,
     WelcomeMessage,
+    flat,
 )
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.process import Act, Process
@@ -50,7 +51,7 @@ class Inbox:
 class Sender(Protocol):
     """How the messenger speaks of its learner."""
 
-    def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None: ...
+    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None: ...
 
 
 class Messenger:
@@ -160,8 +161,7 @@ class Messenger:
         self._requests.clear()
         was_member, self._is_member = self._is_member, False
         if was_member:
-            data: dict[str, Json] = {"epoch": self.epoch, "reason": reason}
-            self._sender.tell_of_itself(Kind.LEARNER_FENCED, data)
+            self._sender.tell_of_itself(LearnerFenced, epoch=self.epoch, reason=reason)
 
     # ---------------------------------------------------------------- what is sent
 
@@ -214,25 +214,25 @@ class Messenger:
             return
         sent, tampered = self._tampering.outgoing(offer)
         if tampered is not None:
-            place: dict[str, Json] = {"round": offer.round, "fragment": fragment}
-            self._sender.tell_of_itself(Kind.UPDATE_TAMPERED, {**place, **tampered})
+            self._sender.tell_of_itself(
+                UpdateTampered, round=offer.round, fragment=fragment, **tampered
+            )
         for header, scale in sent:
             message = PushMessage(self.epoch, header, self._sizes.pushed_bytes, scale)
             self._send_later(message)
-        self._sender.tell_of_itself(Kind.LEARNER_PUSHED, {"epoch": self.epoch, **_told(offer)})
+        self._sender.tell_of_itself(LearnerPushed, epoch=self.epoch, **flat(offer))
 
     def _send_later(self, message: PushMessage) -> None:
         """Once it is encoded."""
-        place: dict[str, Json] = {
-            "round": message.offer.round, "fragment": message.offer.fragment,
-        }  # fmt: skip
 
         def send() -> None:
             self.connection.send(message, message.size_bytes)
 
         self._process.work(
             self._process.round_work_s("push_s"),
-            lambda: self._process.reach("push", send, **place),
+            lambda: self._process.reach(
+                "push", send, round=message.offer.round, fragment=message.offer.fragment
+            ),
         )
 
     def _donate(self, snapshot: Snapshot, request: CheckpointRequest) -> None:
@@ -252,7 +252,7 @@ class Messenger:
 
         self._process.work(
             self._process.takes(self._costs.pack_s),
-            lambda: self._process.reach("donate", send, request=request.request),
+            lambda: self._process.reach("donate", send),
         )
 
 
@@ -261,17 +261,3 @@ def _declined(offer: Offer) -> Offer:
         round=offer.round, fragment=offer.fragment, base_version=offer.base_version, step=0,
         c_steps=0, c_tokens=0, tokens_from=0, tokens_to=0,
     )  # fmt: skip
-
-
-def _told(offer: Offer) -> dict[str, Json]:
-    """Data of learner.pushed."""
-    return {
-        "round": offer.round,
-        "fragment": offer.fragment,
-        "base_version": offer.base_version,
-        "step": offer.step,
-        "c_steps": offer.c_steps,
-        "c_tokens": offer.c_tokens,
-        "tokens_from": offer.tokens_from,
-        "tokens_to": offer.tokens_to,
-    }

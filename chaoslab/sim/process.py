@@ -2,7 +2,7 @@
 
     later(delay, act) ─► agenda ─► act(), unless it has ended; after it is resumed, if it is stopped
     tell(do, facts) ──► hooks: watch and go (protocol points), clock, and those of the subclass
-    say(kind, data) ──► World.report, with the node's own time
+    say(payload) ──► World.report, with the node's own time
 
 A stopped process does nothing: what falls due meanwhile is done when it goes on, in its order. One
 that waits at a point of its main thread still hears test hooks, which have a thread of their own.
@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from chaoslab.core.errors import HarnessBug
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import ClockRead, Payload, PhaseReached
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Priority, Timer
@@ -199,9 +200,9 @@ class Process:
 
         self.later(period_s, again)
 
-    def say(self, kind: Kind, data: Mapping[str, Json]) -> None:
-        """Print an event."""
-        self.world.report(self.name, kind, data, self._clocks.monotonic_s)
+    def say(self, said: type[Payload], /, **fields: Any) -> None:
+        """Print an event with these fields of its payload."""
+        self.world.report(self.name, said(**fields), self._clocks.monotonic_s)
 
     # ---------------------------------------------------------------- hooks
 
@@ -235,9 +236,7 @@ class Process:
             then()
             return
         is_waiting = watch.wait_s > 0
-        self.say(
-            Kind.PHASE_REACHED, {**self._about(), "phase": phase, **facts, "is_waiting": is_waiting}
-        )
+        self.say(PhaseReached, **self._about(), phase=phase, **facts, is_waiting=is_waiting)
         if not is_waiting:
             then()
             return
@@ -292,7 +291,7 @@ class Process:
             self.later(_READ_S, self._go_on_reading)
 
     def _read_clocks(self) -> None:
-        self.say(Kind.CLOCK_READ, {**self._about(), **self._clocks.read()})
+        self.say(ClockRead, **self._about(), **self._clocks.read())
 
     def _about(self) -> dict[str, Json]:
         raise NotImplementedError

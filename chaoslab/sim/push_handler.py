@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import PushAccepted, PushRejected
 from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.commits import Commits
@@ -78,8 +78,13 @@ class PushHandler:
             self._refuse(epoch, offer, refusal)
         else:
             norm = self._commits.keep(offer.round, epoch, steps=offer.c_steps, scale=message.scale)
-            told: dict[str, Json] = {"norm": norm, "payload_bytes": message.size_bytes}
-            self._process.say(Kind.PUSH_ACCEPTED, {**identity(member), **flat(offer), **told})
+            self._process.say(
+                PushAccepted,
+                **identity(member),
+                **flat(offer),
+                norm=norm,
+                payload_bytes=message.size_bytes,
+            )
             self._policy.accept(self._process.now_s, epoch, offer)
         self._taken(stream)
 
@@ -91,11 +96,14 @@ class PushHandler:
         self, member: Member | None, refusal: Refusal, offer: Offer, *, epoch: int | None = None
     ) -> None:
         self.rejected[refusal.value] += 1
-        who: dict[str, Json] = {"learner": "", "incarnation": 0, "epoch": 0}
-        if member is not None:
-            who = identity(member)
-        if epoch is not None:
-            who["epoch"] = epoch
-        about = {"round": offer.round, "fragment": offer.fragment, "c_tokens": offer.c_tokens}
-        data: dict[str, Json] = {**who, **about, "reason": refusal.value, "detail": ""}
-        self._process.say(Kind.PUSH_REJECTED, data)
+        known_epoch = member.epoch if member else 0
+        self._process.say(
+            PushRejected,
+            learner=member.learner if member else "",
+            incarnation=member.incarnation if member else 0,
+            epoch=known_epoch if epoch is None else epoch,
+            round=offer.round,
+            fragment=offer.fragment,
+            c_tokens=offer.c_tokens,
+            reason=refusal,
+        )

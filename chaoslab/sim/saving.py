@@ -8,9 +8,16 @@ As `diloco.learner.checkpoints` does on a thread of its own.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import (
+    CheckpointFailed,
+    CheckpointFound,
+    CheckpointSaved,
+    Payload,
+    RefusedFile,
+)
 from chaoslab.sim.clock import SimClock
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.disk import CheckpointFile
@@ -34,7 +41,7 @@ class Saver(Protocol):
 
     def later(self, delay_s: float, act: Act) -> object: ...
 
-    def tell_of_itself(self, kind: Kind, data: Mapping[str, Json]) -> None: ...
+    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None: ...
 
 
 class Saving:
@@ -60,20 +67,18 @@ class Saving:
 
     def find(self) -> CheckpointFile | None:
         """The newest whole checkpoint of an earlier life; reported at every start."""
-        refused: list[Json] = []
+        refused: list[RefusedFile] = []
         found: CheckpointFile | None = None
         for file in reversed(self._disk.files):
             if not file.damage:
                 found = file
                 break
-            refused.append({"file": file.name, "reason": file.damage})
+            refused.append(RefusedFile(file=file.name, reason=file.damage))
         self._learner.tell_of_itself(
-            Kind.CHECKPOINT_FOUND,
-            {
-                "file": found.name if found else None,
-                "step": found.step if found else None,
-                "refused": refused,
-            },
+            CheckpointFound,
+            file=found.name if found else None,
+            step=found.step if found else None,
+            refused=tuple(refused),
         )
         return found
 
@@ -97,7 +102,7 @@ class Saving:
             self._next = (step, data_position)
             return
         if self._disk.is_full:
-            self._learner.tell_of_itself(Kind.CHECKPOINT_FAILED, {"step": step, "reason": _FULL})
+            self._learner.tell_of_itself(CheckpointFailed, step=step, reason=_FULL)
             self._finish()
             return
         self._is_busy = True
@@ -109,15 +114,13 @@ class Saving:
     def _saved(self, step: int, data_position: int, took_s: float) -> None:
         self._is_busy = False
         if self._disk.is_full:
-            data: dict[str, Json] = {"step": step, "reason": _FULL}
-            self._learner.tell_of_itself(Kind.CHECKPOINT_FAILED, data)
+            self._learner.tell_of_itself(CheckpointFailed, step=step, reason=_FULL)
         else:
             file = self._disk.save(
                 step=step, data_position=data_position, size_bytes=self._size_bytes
             )
             self._learner.tell_of_itself(
-                Kind.CHECKPOINT_SAVED,
-                {"step": step, "file": file.name, "bytes": file.size_bytes, "took_s": took_s},
+                CheckpointSaved, file=file.name, step=step, bytes=file.size_bytes, took_s=took_s
             )
         self._finish()
 

@@ -5,7 +5,7 @@ accept ─► open ─ hello ─► admit(stream, member) ─► send(epoch, mes
 """
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.syncer.decisions import Member
+from chaoslab.diloco.syncer.decisions import Contribution, Member
 from chaoslab.sim.wires import Stream
 
 
@@ -73,6 +73,6 @@ class Sessions:
             stream.close_above(reason)
 
 
-def identity(who: Member) -> dict[str, Json]:
+def identity(who: Member | Contribution) -> dict[str, Json]:
     """A member in the data of events."""
     return {"learner": who.learner, "incarnation": who.incarnation, "epoch": who.epoch}

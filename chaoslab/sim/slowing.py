@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from chaoslab.core.errors import HarnessBug
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import NodeRelieved, NodeStressed
 from chaoslab.fleet.stressors import Slowness, Stressor
 from chaoslab.sim.lives import Lives, Place
 from chaoslab.sim.world import World
@@ -23,13 +23,15 @@ class Slowing:
         place = self._lives.place(name)
         place.slowness[injection] = stressor.factor
         _slow(place)
-        self._tell(
-            Kind.NODE_STRESSED,
-            place,
-            injection,
+        stressed = NodeStressed(
+            node=name,
+            incarnation=place.incarnation,
+            injection=injection,
+            stressor=stressor.kind,
             mechanism="simulated: each step takes longer",
             settings=asdict(stressor),
         )
+        self._world.report(name, stressed)
 
     def relieve(self, name: str, injection: str) -> None:
         """See `Stressable.relieve`."""
@@ -37,16 +39,14 @@ class Slowing:
         if place.slowness.pop(injection, None) is None:
             return
         _slow(place)
-        self._tell(Kind.NODE_RELIEVED, place, injection, because="")
-
-    def _tell(self, kind: Kind, place: Place, injection: str, **facts: Json) -> None:
-        about: dict[str, Json] = {
-            "node": place.spec.name,
-            "incarnation": place.incarnation,
-            "injection": injection,
-            "stressor": Slowness.kind,
-        }
-        self._world.report(place.spec.name, kind, {**about, **facts})
+        relieved = NodeRelieved(
+            node=name,
+            incarnation=place.incarnation,
+            injection=injection,
+            stressor=Slowness.kind,
+            because="",
+        )
+        self._world.report(name, relieved)
 
 
 def _slow(place: Place) -> None:

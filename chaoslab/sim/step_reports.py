@@ -1,6 +1,6 @@
 """Reports of a simulated learner on its steps: a sample each quarter of a second, and its waits."""
 
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import LearnerNoticed, LearnerStep, LearnerWaiting
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
 
@@ -36,20 +36,18 @@ class StepReports:
         now_s, pace = learner.now_s, learner.pace
         steps = counters.step - self._sampled_step
         learner.tell_of_itself(
-            Kind.LEARNER_STEP,
-            {
-                "epoch": learner.messenger.epoch,
-                "step": counters.step,
-                "steps": steps,
-                "step_s": (now_s - self._sampled_s) / steps if steps else 0.0,
-                "period_s": pace.period_s,
-                "overruns": pace.overruns - self._sampled_overruns,
-                "loss": counters.loss,
-                "tokens": counters.tokens,
-                "data_position": counters.data_position,
-                "waited_s": self._unreported_s,
-                "learning_rate": learner.learning_rate(counters.step),
-            },
+            LearnerStep,
+            epoch=learner.messenger.epoch,
+            step=counters.step,
+            steps=steps,
+            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
+            period_s=pace.period_s,
+            overruns=pace.overruns - self._sampled_overruns,
+            loss=counters.loss,
+            tokens=counters.tokens,
+            data_position=counters.data_position,
+            waited_s=self._unreported_s,
+            learning_rate=learner.learning_rate(counters.step),
         )
         self._unreported_s = 0.0
         self.begin(counters)
@@ -64,18 +62,16 @@ class StepReports:
             return
         self._told_s = self._waited_s
         self._learner.tell_of_itself(
-            Kind.LEARNER_WAITING,
-            {
-                "epoch": self._learner.messenger.epoch,
-                "step": counters.step,
-                "fragment": counters.oldest,
-                "c_steps": counters.c_steps(counters.oldest),
-                "waited_s": self._waited_s,
-            },
+            LearnerWaiting,
+            epoch=self._learner.messenger.epoch,
+            step=counters.step,
+            fragment=counters.oldest,
+            c_steps=counters.c_steps(counters.oldest),
+            waited_s=self._waited_s,
         )
 
     def notice(self, counters: Counters) -> None:
         """Report once that it was told of a preemption."""
         if self._learner.was_noticed and not self._has_told_notice:
             self._has_told_notice = True
-            self._learner.tell_of_itself(Kind.LEARNER_NOTICED, {"step": counters.step})
+            self._learner.tell_of_itself(LearnerNoticed, step=counters.step)

@@ -10,7 +10,8 @@ computed. `Commits` merges and writes, `Uplinks` measures, `Ending` waits for th
 import math
 from functools import partial
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import MemberRefused, SyncerFinal, SyncerReady
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import LeaveReason, Refusal, Welcome
 from chaoslab.diloco.syncer.membership import Refused
@@ -86,15 +87,13 @@ class Syncer(Process):
     def _serve(self) -> None:
         is_recovered = self._commits.restore()
         self.say(
-            Kind.SYNCER_READY,
-            {
-                "address": ADDRESS,
-                "rounds": self.policy.rounds.merged,
-                "committed_tokens": self.policy.committed_tokens,
-                "is_recovered": is_recovered,
-                "last_epoch": self.policy.membership.last_epoch,
-                **self._published.state_data(),
-            },
+            SyncerReady,
+            address=ADDRESS,
+            rounds=self.policy.rounds.merged,
+            committed_tokens=self.policy.committed_tokens,
+            is_recovered=is_recovered,
+            last_epoch=self.policy.membership.last_epoch,
+            **self._published.state_data(),
         )
         self._commits.restate()
         self.world.syncer = self
@@ -183,8 +182,12 @@ class Syncer(Process):
             actions = self.policy.hello(self.now_s, hello)
         except Refused as refusal:
             self._pushes.rejected[Refusal.HELLO.value] += 1
-            who: dict[str, Json] = {"learner": hello.learner, "incarnation": hello.incarnation}
-            self.say(Kind.MEMBER_REFUSED, {**who, "reason": str(refusal)})
+            self.say(
+                MemberRefused,
+                learner=hello.learner,
+                incarnation=hello.incarnation,
+                reason=str(refusal),
+            )
             stream.down(RefusedMessage(str(refusal)))
             self._sessions.close(stream, str(refusal))
             return
@@ -285,17 +288,14 @@ class Syncer(Process):
         if policy.versions:
             self._published.snapshot(policy.committed_tokens, policy.rounds.merged, is_last=True)
         self.say(
-            Kind.SYNCER_FINAL,
-            {
-                "rounds": policy.rounds.merged,
-                **self._published.state_data(),
-                **self._published.stored(),
-                "committed_tokens": policy.committed_tokens,
-                "rejected": dict(self._pushes.rejected),
-                "turned_away": {},
-                "reason": self._ending.reason,
-                "was_asked": self._ending.was_asked,
-            },
+            SyncerFinal,
+            rounds=policy.rounds.merged,
+            **self._published.state_data(),
+            **self._published.stored(),
+            committed_tokens=policy.committed_tokens,
+            rejected=self._pushes.rejected,
+            reason=self._ending.reason,
+            was_asked=self._ending.was_asked,
         )
         self.later(self.world.costs.syncer_leave_s, self.exit)
 

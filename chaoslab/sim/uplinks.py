@@ -8,7 +8,7 @@ A link is reported from its learner's first hello on, also while there is no str
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import LinkMeasured
 from chaoslab.sim.meter import Meter
 from chaoslab.sim.process import Process
 from chaoslab.sim.wires import SILENT_S, Stream, ping
@@ -48,12 +48,12 @@ class Uplinks:
     def report(self) -> None:
         """link.measured of all of them."""
         for learner, uplink in self._by_learner.items():
-            data: dict[str, Json] = {
-                "learner": learner,
-                "incarnation": uplink.incarnation,
-                "direction": "up",
+            self._process.say(
+                LinkMeasured,
+                learner=learner,
+                incarnation=uplink.incarnation,
+                direction="up",
                 **uplink.meter.read(self._process.now_s),
-                "queued": uplink.stream.wire.down.waiting,
-                "queued_bytes": 0,
-            }
-            self._process.say(Kind.LINK_MEASURED, data)
+                queued=uplink.stream.wire.down.waiting,
+                queued_bytes=0,
+            )

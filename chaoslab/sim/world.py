@@ -1,9 +1,8 @@
 """World of a simulated fleet: what all of its processes share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Observation, Payload
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
@@ -30,11 +29,9 @@ class World:
     seen: list[Observation] = field(default_factory=list)
     """What was said and not polled yet."""
 
-    def report(
-        self, source: str, kind: Kind, data: Mapping[str, Json], node_s: float | None = None
-    ) -> None:
+    def report(self, source: str, said: Payload, node_s: float | None = None) -> None:
         """Something that `poll` will tell."""
-        self.seen.append(Observation(source, kind, data, node_s))
+        self.seen.append(Observation.of(source, said, node_s=node_s))
 
     def disk(self, learner: str) -> LearnerDisk:
         """What a learner keeps."""

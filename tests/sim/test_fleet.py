@@ -129,7 +129,7 @@ def test_a_learner_that_is_asked_to_leave_says_goodbye(training: Stage) -> None:
     assert told(training, Kind.LEARNER_LEFT, since=since).data["reason"] == "preempted"
     assert told(training, Kind.MEMBER_LEFT, since=since).data["reason"] == "said_goodbye"
     exited = told(training, Kind.NODE_EXITED, since=since)
-    assert (exited.data["exit_code"], exited.data["sent"]) == (0, ["SIGHUP", "SIGTERM"])
+    assert (exited.data["exit_code"], exited.data["sent"]) == (0, ("SIGHUP", "SIGTERM"))
 
 
 def test_a_slowed_learner_takes_longer_for_each_step(training: Stage) -> None:
@@ -158,7 +158,7 @@ def test_a_syncer_that_was_killed_continues_from_its_disk(training: Stage) -> No
     assert told(training, Kind.ROUND_MERGED, since=since).data["is_restated"] is True
     assert told(training, Kind.LEARNER_JOINED, since=since).data["source"] == "resumed"
     since = len(training.seen)
-    assert "is_restated" not in told(training, Kind.ROUND_MERGED, since=since).data
+    assert told(training, Kind.ROUND_MERGED, since=since).data["is_restated"] is False
 
 
 def test_a_node_that_was_given_no_ear_is_told_nothing(training: Stage) -> None:
