@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--settings-json", required=True)
     parser.add_argument("--keep-training", action="store_true")
     asked, _ = parser.parse_known_args()
-    syncer = LittleSyncer(settings=json.loads(asked.settings_json), is_holding=asked.hold)
+    syncer = LittleSyncer(settings=json.loads(asked.settings_json), is_holding=asked.keep_training)
     signal.signal(signal.SIGTERM, lambda *_: setattr(syncer, "is_asked", True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         say(

@@ -15,6 +15,7 @@ checksum detects damage, not intent. A file that is damaged, foreign or unusable
 `refused`, and the function is compiled.
 """
 
+import fcntl
 import hashlib
 import os
 import pickle
@@ -22,7 +23,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ _FORMAT = 2
 _KEPT = 256
 """Files in a folder; those that were not used for longest are removed."""
 _OTHERS_MAY_WRITE = 0o022
+_PATIENCE_S, _AGAIN_S = 120.0, 0.02
 _VARIABLES = ("JAX_", "XLA_", "TF_XLA_", "LIBTPU_", "NPROC", "OMP_", "CUDA_")
 """Environment variables that begin so may change what is compiled."""
 _OWN_PATHS = ("jax_compilation_cache", "jax_persistent_cache", "jax_enable_compilation_cache")
@@ -82,10 +84,10 @@ class Executables:
         began_s = time.monotonic()
         found = self._load(name, arguments)
         if found is None:
-            found = self._made(name, function, arguments)
-            self.compiled.append(name)
-        else:
-            self.loaded.append(name)
+            with nullcontext() if self._folder is None else _compiling_alone(self._folder):
+                found = self._load(name, arguments)
+                if found is None:
+                    found = self._made(name, function, arguments)
         self.took_s += time.monotonic() - began_s
         return found
 
@@ -118,9 +120,11 @@ class Executables:
         except _UNUSABLE as error:
             self.refused[name] = f"{path}: cannot be loaded: {error!r}"
             return None
+        self.loaded.append(name)
         return found
 
     def _made(self, name: str, function: Any, arguments: Sequence[Any]) -> Any:
+        self.compiled.append(name)
         if self._folder is None:
             return function.lower(*arguments).compile()
         with _without_jax_cache():
@@ -148,6 +152,33 @@ class Executables:
         leaves, tree = jax.tree.flatten(tuple(arguments))
         shapes = [(leaf.shape, str(leaf.dtype), str(leaf.sharding)) for leaf in leaves]
         return repr((*self._dependencies, name, str(tree), shapes))
+
+
+@contextmanager
+def _compiling_alone(folder: Path) -> Iterator[None]:
+    """While no other process compiles for this folder: learners that start together need the same
+    functions, and the others wait until one has made them.
+
+    Whoever does not finish, as one that was stopped, is waited for no longer than `_PATIENCE_S`.
+    """
+    with ExitStack() as held:
+        with suppress(OSError):  # a folder that cannot be had costs only time
+            _make_private(folder)
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, handle)
+            until_s = time.monotonic() + _PATIENCE_S
+            while not _is_locked(handle) and time.monotonic() < until_s:
+                time.sleep(_AGAIN_S)
+        yield
+
+
+def _is_locked(handle: int) -> bool:
+    """Whether this process has the lock now; it ends with the handle."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager
@@ -239,9 +270,6 @@ def _require_own(handle: int, path: Path) -> None:
 
 def _write(path: Path, key: str, body: bytes) -> None:
     """Rename a complete file into place, and remove what was not used for longest."""
-    if not path.parent.is_dir():
-        make_folder(path.parent, durable=False)
-        path.parent.chmod(0o700)
     handle, partial = tempfile.mkstemp(prefix=".partial-", dir=path.parent)
     os.close(handle)
     try:
@@ -253,6 +281,12 @@ def _write(path: Path, key: str, body: bytes) -> None:
         raise
     for old in _least_recently_used(path.parent):
         remove(old)
+
+
+def _make_private(folder: Path) -> None:
+    if not folder.is_dir():
+        make_folder(folder, durable=False)
+        folder.chmod(0o700)
 
 
 def _least_recently_used(folder: Path) -> list[Path]:

@@ -1,6 +1,10 @@
 """Compiled functions are loaded by later processes only where they are valid and trustworthy."""
 
+import fcntl
 import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jax
@@ -267,3 +271,23 @@ def test_a_subclass_of_unknown_code_keeps_nothing(tmp_path):
     ):
         made.compile()
     assert not (tmp_path / "kept").exists()
+
+
+def test_what_another_process_is_compiling_is_waited_for_and_loaded(folder, tmp_path, monkeypatch):
+    other, asked, is_locked = tmp_path / "other", threading.Event(), executables._is_locked
+
+    def told(handle: int) -> bool:
+        asked.set()
+        return is_locked(handle)
+
+    other.mkdir(mode=0o700)
+    handle = os.open(other, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    monkeypatch.setattr(executables, "_is_locked", told)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(get, other)
+        assert asked.wait(60)
+        shutil.copy2(only(folder), other)
+        os.close(handle)
+        function, store, _ = waiting.result(60)
+    assert (function.traces, store.loaded) == (0, ["double"])
