@@ -32,6 +32,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import kinds as plan_kinds
 from chaoslab.prepare.plans import bundled_plans
+from chaoslab.trainers.presets import PRESETS
 from tests import generated_experiments as experiments
 from tests import generated_reference as reference
 from tests.generated_reference import said_below
@@ -204,6 +205,21 @@ def _yaml(value: Json) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def presets() -> str:
+    """Every preset: its trainer, what its lines say and lack, and where their formats stand."""
+    rows = []
+    for one in PRESETS:
+        groups = one.patterns().progress.groupindex
+        told = {
+            "step": groups.keys() & {"step", "steps_per_epoch"}, "loss": "loss" in groups,
+            "saved": one.saved, "resumed": one.resumed,
+        }  # fmt: skip
+        says = ", ".join(what for what, is_told in told.items() if is_told)
+        checked = one.checked if one.is_recorded else f"{one.checked}; *not recorded*"
+        rows.append((f"`{one.name}`", one.trainer, says, one.lacks, checked))
+    return _table(("preset", "trainer", "says", "lacks", "checked against"), rows)
+
+
 BLOCKS = (
     Block("docs/plans.md", "plans", plans),
     Block("docs/faults.md", "faults", faults),
@@ -222,6 +238,7 @@ BLOCKS = (
     Block("docs/simulation.md", "timeline-keys", experiments.timeline_keys),
     Block("docs/simulation.md", "window-keys", experiments.window_keys),
     Block("docs/simulation.md", "fleets", experiments.fleets),
+    Block("docs/trainers.md", "presets", presets),
 )
 
 SCHEMAS = ROOT / "docs" / "schemas"

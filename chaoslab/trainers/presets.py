@@ -148,6 +148,8 @@ PRESETS: Final = (
         name="chaoslab",
         trainer="a program that prints the lines of chaoslab itself",
         progress=OWN_LINES.progress.pattern,
+        saved=OWN_LINES.saved.pattern if OWN_LINES.saved else None,
+        resumed=OWN_LINES.resumed.pattern if OWN_LINES.resumed else None,
         lacks="nothing",
         checked="chaoslab/trainers/reading.py",
     ),

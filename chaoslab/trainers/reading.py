@@ -24,7 +24,7 @@ from chaoslab.core.payloads import What
 
 MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
-_MAX_SHOWN: Final = 300
+MAX_SHOWN: Final = 300
 _GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch")
 
 
@@ -125,7 +125,7 @@ class Reader:
         words = line.lower()
         nearness = sum(word in words for word in _WORDS)
         if nearness > self._nearness and _DIGIT.search(line):
-            self._nearness, self.nearest = nearness, line[:_MAX_SHOWN]
+            self._nearness, self.nearest = nearness, line[:MAX_SHOWN]
 
 
 def plain(line: bytes) -> str:
@@ -167,7 +167,7 @@ def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
                     loss=_value(match, "loss", text),
                     learning_rate=_value(match, "lr", text),
                     rank=rank,
-                    line=line[:_MAX_SHOWN],
+                    line=line[:MAX_SHOWN],
                 )
             except ValueError:
                 continue
@@ -245,9 +245,9 @@ def _compiled(key: str, pattern: str) -> re.Pattern[str]:
     for name in made.groupindex:
         if name not in _GROUPS:
             near = get_close_matches(name, _GROUPS, n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            meant = f"did you mean {near[0]}? " if near else ""
             raise PlanError(
-                f"unknown group {name!r}{meant} Groups are {', '.join(_GROUPS)}", key=key
+                f"unknown group {name!r}: {meant}Groups are {', '.join(_GROUPS)}", key=key
             )
     if repeated := _repeats_a_repetition(pattern):
         raise PlanError(

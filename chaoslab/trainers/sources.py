@@ -1,0 +1,305 @@
+"""Where a training's progress is read: output, files, event files, a page of metrics.
+
+    from: output | stdout | stderr                          logs of a node, line by line
+          {file: PATH}                                      the newest of a glob; may be rotated
+          {json_lines: PATH, step: KEY, loss: KEY, lr: KEY}
+          {tensorboard: DIR, loss: TAG}                     all event files in it
+          {wandb: DIR}                                      all offline runs in it
+          {prometheus: URL, step: METRIC, loss: METRIC}     asked once a second
+
+    source_of(SourceSettings.of(…), folder) ─► Source.read ─► [Said, …], what is new
+
+What files held before a source was made is not read again: only logs of a node are read from their
+beginning. A source never waits, but for a page of metrics, at most half a second.
+"""
+
+import glob
+import json
+import os
+import re
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from http.client import HTTPException
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+from urllib.parse import urlsplit
+
+from chaoslab.core.errors import PlanError
+from chaoslab.trainers.event_files import EventFiles
+from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, Said, plain
+from chaoslab.trainers.values import Names
+
+_READ_BYTES: Final = 2**20
+"""Most that one call reads of a file."""
+_PAGE_BYTES: Final = 8 * 2**20
+_POLL_S: Final = 1.0
+_ANSWER_S: Final = 0.5
+
+
+class From(StrEnum):
+    """What is read."""
+
+    OUTPUT = "output"
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    FILE = "file"
+    JSON_LINES = "json_lines"
+    TENSORBOARD = "tensorboard"
+    PROMETHEUS = "prometheus"
+    WANDB = "wandb"
+
+
+_STREAMS: Final = (From.OUTPUT, From.STDOUT, From.STDERR)
+_PLACES: Final = tuple(kind for kind in From if kind not in _STREAMS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSettings:
+    """`training.script.from` of a plan."""
+
+    kind: From = From.OUTPUT
+    place: str = ""
+    """Path, folder or URL; empty for a stream."""
+    patterns: Patterns = OWN_LINES
+    """Of lines."""
+    names: Names = field(default_factory=Names)
+    """Of keys, tags or metrics."""
+
+    @classmethod
+    def of(
+        cls, written: str | Mapping[str, str], patterns: Patterns = OWN_LINES
+    ) -> "SourceSettings":
+        """Those of a plan; PlanError with the key that is wrong."""
+        if isinstance(written, str):
+            if written not in _STREAMS:
+                raise PlanError(
+                    f"must be {', '.join(_STREAMS)}, or a place as in {{file: train.log}}, "
+                    f"got {written!r}"
+                )
+            return cls(kind=From(written), patterns=patterns)
+        kind = _kind(written)
+        names = {key: text for key, text in written.items() if key != kind}
+        if kind is From.FILE and names:
+            raise PlanError("has lines, which patterns read: leave it out", key=next(iter(names)))
+        if not written[kind]:
+            raise PlanError("must not be empty", key=kind)
+        if kind is From.PROMETHEUS:
+            _require_page(written)
+        return cls(kind=kind, place=written[kind], patterns=patterns, names=Names(**names))
+
+
+def _kind(written: Mapping[str, str]) -> From:
+    known = (*_PLACES, "step", "loss", "lr")
+    for key in written:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            raise PlanError(f"unknown key: {meant}Keys are {', '.join(known)}", key=key)
+    named = [kind for kind in _PLACES if kind in written]
+    if len(named) != 1:
+        raise PlanError(f"needs one of {', '.join(_PLACES)}, got {', '.join(named) or 'none'}")
+    return named[0]
+
+
+def _require_page(written: Mapping[str, str]) -> None:
+    parts = urlsplit(url := written[From.PROMETHEUS])
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise PlanError(
+            f"must be a URL such as http://127.0.0.1:9100/metrics, got {url!r}", key=From.PROMETHEUS
+        )
+    if not written.get("step"):
+        raise PlanError("needs the name of the metric that counts steps", key="step")
+
+
+class Source(Protocol):
+    """Something that a training's progress is read from."""
+
+    @property
+    def nearest(self) -> str:
+        """Of what was read and not understood: what came nearest to progress, up to 300 characters.
+
+        Empty if all was understood, or nothing was there.
+        """
+
+    def read(self) -> list[Said]:
+        """What is new since the last call."""
+
+    def close(self) -> None:
+        """Close its files."""
+
+
+def source_of(settings: SourceSettings, folder: Path) -> Source:
+    """The source of a plan.
+
+    `folder` has the logs of a node, `stdout.log` and `stderr.log`; other relative paths begin
+    there.
+    """
+    place = str(folder / settings.place)
+    if settings.kind in _STREAMS:
+        names = ("stdout", "stderr") if settings.kind is From.OUTPUT else (settings.kind.value,)
+        tails = [_Tail(str(folder / f"{name}.log"), skips=False) for name in names]
+        return _Lines(tails, settings.patterns)
+    if settings.kind is From.FILE:
+        return _Lines([_Tail(place, skips=True)], settings.patterns)
+    if settings.kind is From.JSON_LINES:
+        return _JsonLines(_Tail(place, skips=True), settings.names)
+    if settings.kind is From.PROMETHEUS:
+        return MetricsPage(settings.place, settings.names)
+    return EventFiles(Path(place), settings.names, is_wandb=settings.kind is From.WANDB)
+
+
+# ---------------------------------------------------------------- lines of files
+
+
+class _Tail:
+    """New bytes of a file: the newest of a glob.
+
+    A file that was replaced is read to its end first; one that was truncated, from its beginning.
+    A newline stands between both. `skips` what is there at first.
+    """
+
+    def __init__(self, path: str, *, skips: bool) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._taken: dict[tuple[int, int], int] = {}
+        """Bytes that were read of each file, by device and inode."""
+        for found in self._found() if skips else ():
+            self._taken[_identity(found.stat())] = found.stat().st_size
+
+    def read(self) -> bytes:
+        """Up to 1 MiB."""
+        data = self._more()
+        try:
+            newest = max(self._found(), key=lambda one: (one.stat().st_mtime_ns, one), default=None)
+            if data or newest is None or self._is_open(newest):
+                return data
+            opened = newest.open("rb")
+        except FileNotFoundError:  # it was moved just now
+            return data
+        ended = b"\n" if self._file else b""
+        self.close()
+        self._file = opened
+        return ended + self._more()
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _found(self) -> list[Path]:
+        paths = [self._path] if os.path.exists(self._path) else glob.glob(self._path)
+        return [Path(path) for path in paths if os.path.isfile(path)]
+
+    def _is_open(self, path: Path) -> bool:
+        return self._file is not None and (
+            _identity(os.fstat(self._file.fileno())) == _identity(path.stat())
+        )
+
+    def _more(self) -> bytes:
+        if self._file is None:
+            return b""
+        status = os.fstat(self._file.fileno())
+        at = self._taken.get(_identity(status), 0)
+        begins_anew = status.st_size < at
+        self._file.seek(at := 0 if begins_anew else at)
+        data = self._file.read(_READ_BYTES)
+        self._taken[_identity(status)] = at + len(data)
+        return b"\n" + data if begins_anew else data
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+class _Lines:
+    """Logs of a node, or a file, that patterns read."""
+
+    def __init__(self, tails: Sequence[_Tail], patterns: Patterns) -> None:
+        self._streams = [(tail, Reader(patterns)) for tail in tails]
+
+    @property
+    def nearest(self) -> str:
+        return next((reader.nearest for _, reader in self._streams if reader.nearest), "")
+
+    def read(self) -> list[Said]:
+        return [said for tail, reader in self._streams for said in reader.feed(tail.read())]
+
+    def close(self) -> None:
+        for tail, _ in self._streams:
+            tail.close()
+
+
+class _JsonLines:
+    """A file with an object on each line."""
+
+    def __init__(self, tail: _Tail, names: Names) -> None:
+        self.nearest = ""
+        self._tail, self._names = tail, names
+        self._rest = b""
+
+    def read(self) -> list[Said]:
+        *lines, rest = (self._rest + self._tail.read()).split(b"\n")
+        self._rest = rest[:_READ_BYTES]
+        return [said for line in lines if line.strip() and (said := self._said(line))]
+
+    def close(self) -> None:
+        self._tail.close()
+
+    def _said(self, line: bytes) -> Said | None:
+        try:
+            values = json.loads(line)
+        except (ValueError, RecursionError):
+            values = None
+        text = plain(line)
+        said = self._names.said(values, text) if isinstance(values, dict) else None
+        if not said:
+            self.nearest = text[:MAX_SHOWN]
+        return said
+
+
+# ---------------------------------------------------------------- a page of metrics
+
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(\{.*\})?[ \t]+(\S+)", re.MULTILINE)
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class MetricsPage:
+    """A page in Prometheus' text format.
+
+    A name stands for its first series, unless it has labels: `loss{rank="1"}`.
+    """
+
+    def __init__(self, url: str, names: Names, now_s: Callable[[], float] = time.monotonic) -> None:
+        self.nearest = ""
+        self._url, self._names, self._now_s = url, names, now_s
+        self._due_s = 0.0
+        self._last: tuple[int | None, str] | None = None
+
+    def read(self) -> list[Said]:
+        """What the page says, if a second has passed and it says something else."""
+        if (now_s := self._now_s()) < self._due_s:
+            return []
+        self._due_s = now_s + _POLL_S
+        try:
+            with _DIRECT.open(self._url, timeout=_ANSWER_S) as answer:
+                page = answer.read(_PAGE_BYTES).decode(errors="replace")
+        except (OSError, HTTPException) as error:
+            self.nearest = f"{self._url} does not answer: {error}"[:MAX_SHOWN]
+            return []
+        values: dict[str, str] = {}
+        for name, labels, value in _SAMPLE.findall(page):
+            values.setdefault(name, value)
+            values[name + labels] = value
+        said = self._names.said(values, line=self._url)
+        if said is None:
+            self.nearest = f"{self._url} has {', '.join(values)}"[:MAX_SHOWN]
+            return []
+        before, self._last = self._last, (said.step, repr(said.loss))
+        return [] if self._last == before else [said]
+
+    def close(self) -> None:
+        """No-op: a connection lasts for one call."""

@@ -1,0 +1,71 @@
+"""Values by name, as metrics are logged: which of them are step, loss and learning rate.
+
+{"global_step": 12, "train/loss": 3.25, "epoch": 0.1} ─ Names.said ─► Said(step=12, loss=3.25)
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from chaoslab.trainers.reading import MAX_SHOWN, Said, What
+
+Values: TypeAlias = Mapping[str, object]
+
+_STEP: Final = (
+    "step", "global_step", "train/global_step", "trainer/global_step", "iteration", "iter", "_step",
+)  # fmt: skip
+_LEARNING_RATE: Final = ("lr", "learning_rate", "train/learning_rate")
+_LOSS_OF_TRAINING = re.compile(r"(?:train\w*[/_. ])?loss(?:_step|[/_. ]train\w*)?", re.IGNORECASE)
+_ANY_LOSS = re.compile(r"(?!.*(?:val|eval|test)).*loss(?:_step)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Names of the values that count, dotted where objects are nested. Empty: the usual ones."""
+
+    step: str = ""
+    loss: str = ""
+    lr: str = ""
+
+    def said(self, values: Values, line: str = "") -> Said | None:
+        """What they say; None if there is neither step nor loss, or the step is not whole."""
+        step = _number(_first(values, [self.step] if self.step else _STEP))
+        loss = self.loss_of(values)
+        if (step is None and loss is None) or (step is not None and not step.is_integer()):
+            return None
+        line = line or ", ".join(f"{name}={value}" for name, value in values.items())
+        return Said(
+            what=What.PROGRESS,
+            step=None if step is None else int(step),
+            loss=loss,
+            learning_rate=_number(_first(values, [self.lr] if self.lr else _LEARNING_RATE)),
+            line=line[:MAX_SHOWN],
+        )
+
+    def loss_of(self, values: Values) -> float | None:
+        """The loss; of the training, unless there is only another one that is not of a test."""
+        if self.loss:
+            return _number(_first(values, [self.loss]))
+        training = [name for name in values if _LOSS_OF_TRAINING.fullmatch(name)]
+        return _number(_first(values, training or filter(_ANY_LOSS.fullmatch, values)))
+
+
+def _first(values: Values, names: Iterable[str]) -> object:
+    """The first that is there: by its name as it stands, else by the parts between dots."""
+    for name in names:
+        found: object = values
+        for part in [name] if name in values else name.split("."):
+            found = found.get(part) if isinstance(found, Mapping) else None
+        if found is not None:
+            return found
+    return None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
