@@ -20,7 +20,7 @@ from typing import Final
 from chaoslab.trainers.reading import MAX_SHOWN, Said
 from chaoslab.trainers.values import Names, Values
 
-MAX_RECORD_BYTES: Final = 64 * 2**20
+MAX_RECORD_BYTES: Final = 32 * 2**20
 """A longer record is no event: its file is something else, or damaged."""
 
 _BLOCK_BYTES: Final = 32 * 1024
@@ -63,7 +63,7 @@ class EventFiles:
         try:
             with path.open("rb") as file:
                 file.seek(at)
-                data = file.read(MAX_RECORD_BYTES)
+                data = file.read(2 * MAX_RECORD_BYTES)
         except OSError as error:
             self.nearest = f"{path} cannot be read: {error.strerror}"[:MAX_SHOWN]
             return []
@@ -96,7 +96,7 @@ def event_records(data: bytes) -> tuple[list[bytes], int]:
     records, at = [], 0
     while at + _LENGTH.size <= len(data):
         length, _ = _LENGTH.unpack_from(data, at)
-        if length > MAX_RECORD_BYTES // 2:
+        if length > MAX_RECORD_BYTES:
             raise ValueError(f"a record of {length:,} bytes")
         begin = at + _LENGTH.size
         if begin + length + _CRC_BYTES > len(data):

@@ -7,6 +7,7 @@ A line that matches as it stands is taken as it stands. Otherwise it is tried wi
 its rank (`[rank0]:`), then with `nan` and `inf` as numbers, then with quotes as spaces, so that a
 pattern written for `loss: 2.31` also reads `'loss': '2.31'` and does not lose sight of a loss that
 became `nan`. Lines printed for chaoslab (`chaoslab: step=12 loss=3.25`) are read by any Reader.
+Where steps and losses stand on lines of their own, a loss is told with the next step.
 
 Lines are cut after 2,000 characters, and a pattern that repeats a repetition, as `(\w+\s*)+`, is
 refused: Python's `re` has no time limit, and such a pattern takes exponential time on a line that
@@ -15,7 +16,7 @@ it does not match. Alternatives that overlap, as `(\w|\d)+`, are not recognized 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
@@ -101,6 +102,9 @@ class Reader:
         self._rest = b""
         self._nearness = 0
         self._is_understood = False
+        self._step: int | None = None
+        self._loss: Said | None = None
+        """Said without a step, and not told yet."""
 
     def feed(self, chunk: bytes) -> list[Said]:
         """What the lines say that end in this chunk."""
@@ -119,7 +123,20 @@ class Reader:
             self._is_understood = True
         elif not found and not self._is_understood:
             self._remember(line)
-        return found
+        return [told for said in found if (told := self._paired(said))]
+
+    def _paired(self, said: Said) -> Said | None:
+        """A loss on a line without a step belongs to the next step, if there are any."""
+        if said.what is not What.PROGRESS or (said.step is None and self._step is None):
+            return said
+        if said.step is None:
+            self._loss = said
+            return None
+        if said.loss is None and self._loss and said.step != self._step:
+            loss, rate, self._loss = self._loss.loss, self._loss.learning_rate, None
+            said = replace(said, loss=loss, learning_rate=rate)
+        self._step = said.step
+        return said
 
     def _remember(self, line: str) -> None:
         words = line.lower()

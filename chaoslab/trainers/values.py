@@ -1,6 +1,8 @@
 """Values by name, as metrics are logged: which of them are step, loss and learning rate.
 
-{"global_step": 12, "train/loss": 3.25, "epoch": 0.1} ─ Names.said ─► Said(step=12, loss=3.25)
+    {"global_step": 12, "train/loss": 3.25, "epoch": 0.1} ─ Names.said ─► Said(step=12, loss=3.25)
+
+Names of a plan count alone; without them the usual names are tried, the likeliest first.
 """
 
 import re
@@ -8,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from chaoslab.trainers.reading import MAX_SHOWN, Said, What
+from chaoslab.core.payloads import What
+from chaoslab.trainers.reading import MAX_SHOWN, Said
 
 Values: TypeAlias = Mapping[str, object]
 

@@ -133,6 +133,15 @@ def test_where_output_is_cut_changes_nothing(cuts: list[int]) -> None:
     assert read(PATTERNS, *chunks, output[at:]) == read(PATTERNS, output)
 
 
+def test_a_loss_on_a_line_of_its_own_is_told_with_the_next_step() -> None:
+    patterns = Patterns.of(progress=r"bar (?P<step>\d+)|loss (?P<loss>\S+) lr (?P<lr>\S+)")
+    bars = b"loss 9 lr 1\nbar 1\nloss 2.5 lr 0.1\nbar 1\nbar 2\nbar 3\nloss 2.25 lr 0.1\n"
+    found = [(said.step, said.loss, said.learning_rate) for said in read(patterns, bars)]
+    assert found == [
+        (None, 9.0, 1.0), (1, None, None), (1, None, None), (2, 2.5, 0.1), (3, None, None)
+    ]  # fmt: skip
+
+
 def test_a_line_is_shown_as_it_was_read_up_to_300_characters() -> None:
     (said,) = read(PATTERNS, b"\x1b[1mstep 3 loss 2.5\x1b[0m " + b"x" * 1000 + b"\xff\n")
     assert said.line.startswith("step 3 loss 2.5 xx")

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
 from chaoslab.plan.model.rules import broken, refuse
+from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import Patterns
 
 MOST_WORKERS: Final = 1_000
@@ -45,6 +46,9 @@ class Script:
     """Of a line that says that a checkpoint is complete on the disk, with a group `step`."""
     resumed: str = ""
     """Of a line that says from which step it goes on, with a group `step`."""
+    preset: str = ""
+    """A known trainer, whose patterns stand in the place of the three: `hf-trainer`, `lightning`,
+    `torchtitan` and others in docs/trainers.md."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it."""
@@ -81,6 +85,13 @@ class Script:
     @property
     def patterns(self) -> Patterns:
         """Those that it gives; PlanError with the key of one that cannot be used."""
+        if self.preset:
+            known = preset(self.preset)
+            for key in ("progress", "saved", "resumed"):
+                if getattr(self, key):
+                    text = f"the preset {self.preset} has it: write patterns or a preset, not both"
+                    raise PlanError(text, key=key)
+            return known.patterns()
         return Patterns.of(
             progress=self.progress or _NOTHING,
             saved=self.saved or None,
