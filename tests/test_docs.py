@@ -171,7 +171,8 @@ def test_scripts_and_make_targets_that_are_named_exist() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for script in re.findall(r"python3? ([\w/]+\.py)", text):
-            assert (ROOT / script).is_file(), f"{page.name}: {script}"
+            is_readers = script == "train.py"  # the training of whoever reads the page
+            assert is_readers or (ROOT / script).is_file(), f"{page.name}: {script}"
         for target in re.findall(r"`make (\w+)`|^make (\w+)", text, re.MULTILINE):
             assert targets.issuperset(filter(None, target)), f"{page.name}: make {target}"
 

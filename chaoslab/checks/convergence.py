@@ -13,6 +13,7 @@ difference is a share of what was learnt: of how far losses have fallen.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,6 +22,7 @@ from typing import ClassVar, TypeAlias
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
+from chaoslab.checks.resume import script_of
 from chaoslab.checks.violations import Doubt, Violation, conclude, margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
@@ -45,6 +47,7 @@ _MIN_COMMON_SHARE = 0.5
 """Less of the run's committed tokens than this says nothing, neither way."""
 _MAX_STRETCH_SHARE = 0.5
 """Of the tokens: losses fall fast at first, so a line over more than this lies far above them."""
+_SCRIPT_REPORTS = 12
 _MODELLED = "; both losses are a simulation's, which trains nothing"
 
 
@@ -252,7 +255,10 @@ class NumericHealth:
 
 
 def untrained_loss(history: History) -> float | None:
-    """Before any token was committed; None if no finite loss tells it, or others began before."""
+    """Before any token was committed; None if no finite loss tells it, or others began before.
+
+    Of a script the highest of each worker's first losses: each may be that of a single batch.
+    """
     if history.last(RunLeft) is not None:
         return None
     at_zero = [
@@ -260,12 +266,14 @@ def untrained_loss(history: History) -> float | None:
         for event in history.of(EvaluationMeasured)
         if event.payload.committed_tokens == 0
     ]
-    firsts: dict[str, float] = {}
-    founders = history.founders
+    firsts: dict[str, list[float]] = defaultdict(list)
+    founders, most = history.founders, 1 if script_of(history) is None else _SCRIPT_REPORTS
     for event in history.of(LearnerStep):
-        if event.payload.incarnation == 1 and event.payload.learner in founders:
-            firsts.setdefault(event.payload.learner, event.payload.known_loss)
-    known = [loss for loss in at_zero or firsts.values() if math.isfinite(loss)]
+        said = event.payload
+        if said.incarnation == 1 and said.learner in founders and len(firsts[said.learner]) < most:
+            firsts[said.learner].append(said.known_loss)
+    reported = [loss for losses in firsts.values() for loss in losses]
+    known = [loss for loss in at_zero or reported if math.isfinite(loss)]
     return max(known, default=None)
 
 

@@ -1,6 +1,7 @@
 """`chaoslab init`: a plan, a CI workflow and a test in a project that has none yet.
 
     answers (flags, or questions) ─► Starter ─► files ─► none is there with other content ─► written
+    a command of the user's ─► init_script ─► plan ─┘
 
 Nothing is overwritten: with other content in the way, nothing is written at all.
 """
@@ -11,13 +12,19 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 import click
 from rich.text import Text
 
+from chaoslab.cli.commands.init_script import (
+    Sampling,
+    ScriptGate,
+    command_line,
+    sampling_options,
+)
 from chaoslab.cli.commands.output import (
     examples,
     json_option,
@@ -38,6 +45,7 @@ _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >
 """Instead of a name that an index may give to somebody else's package."""
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
 """What YAML reads as it stands."""
+_WORDS = "chaoslab.init.words"
 _UNSET_HINT = (
     "this chaoslab was installed from a folder, so the workflow does not know where to get it, and "
     "fails: edit its line `echo …`, or call init with --install"
@@ -50,6 +58,7 @@ class Trains(StrEnum):
     BUILTIN = "builtin"
     TASK = "task"
     LEARNER = "learner"
+    SCRIPT = "script"
 
 
 class Ci(StrEnum):
@@ -64,6 +73,7 @@ _TRAINS: Mapping[str, str] = {
     Trains.BUILTIN: "the built-in model, on text that every machine has",
     Trains.TASK: "a model and data of your own, in JAX (docs/extending.md)",
     Trains.LEARNER: "a learner program of your own (docs/protocol.md)",
+    Trains.SCRIPT: "a training of your own, by any command, as it is (docs/trainers.md)",
 }
 
 
@@ -73,11 +83,13 @@ class Starter:
 
     trains: Trains
     program: str | None
-    """`package.module:function` of a task, `package.module` of a learner."""
+    """`package.module:function` of a task, `package.module` of a learner, a script's command."""
     ci: Ci
     has_test: bool
     install: str | None
     """What pip installs in CI, quoted for a shell; None: not known."""
+    script: ScriptGate | None = None
+    """The gate of a script."""
 
     def files(self) -> Mapping[str, str]:
         """Path below the project and content of each file."""
@@ -91,6 +103,8 @@ class Starter:
         return found
 
     def _plan(self) -> str:
+        if self.script is not None:
+            return self.script.plan()
         training = "  model: nano" if self.trains is Trains.BUILTIN else ""
         program = self.program or ""
         name = program if _NAME.fullmatch(program) else json.dumps(program)
@@ -108,25 +122,44 @@ class Starter:
         return text.replace("@INSTALL@", pip)
 
 
+class _WithCommand(click.Command):
+    """A command whose words after `--` are a command line of the user's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep them out of the arguments."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta[_WORDS] = args[:at], args[at + 1 :]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Of the line with the usage."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
 @click.command(
     name="init",
+    cls=_WithCommand,
     epilog=examples(
         "chaoslab init",
         "chaoslab init --trains builtin --ci github",
         "chaoslab init --trains task --program my_project.task:make --ci gitlab",
         "chaoslab init --trains learner --program my_learner --ci none --no-test",
+        "chaoslab init --trains script --ci none -- python train.py --out {folder}",
     ),
 )
 @click.argument(
     "folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=Path()
 )
 @click.option("--trains", type=click.Choice([one.value for one in Trains]), help="What is trained: "
-              "the built-in model, a task of yours, or a learner program of yours.")  # fmt: skip
+              "the built-in model, a task of yours, a learner program of yours, or any command, "
+              "written after --.")  # fmt: skip
 @click.option(
     "--program",
     metavar="NAME",
     help="Of a task package.module:function, of a learner package.module.",
 )
+@sampling_options
 @click.option("--ci", type=click.Choice([one.value for one in Ci]), help="Which workflow to write.")
 @click.option("--test/--no-test", "has_test", default=True, help="Write a pytest file, too.")
 @click.option(
@@ -141,6 +174,7 @@ def command(
     folder: Path,
     trains: str | None,
     program: str | None,
+    sampling: Sampling,
     ci: str | None,
     has_test: bool,
     install: str | None,
@@ -151,18 +185,32 @@ def command(
     FOLDER is the root of your project, by default this one. What the options do not answer is
     asked. A file that is there with other content is never overwritten: nothing is written then.
 
+    COMMAND is a training of yours (--trains script). It is run here for at most half a minute,
+    killed, and started again, to recognize its lines and to measure its steps. {folder} in it is a
+    folder for its checkpoints, {rank} the number of a worker, {workers} how many there are.
+
     Exit code 2 if nothing was written: an answer is missing or wrong, or a file is in the way.
     """
+    if words := click.get_current_context().meta.get(_WORDS):
+        if trains != Trains.SCRIPT:
+            raise PlanError("a command after -- is for --trains script")
+        program = command_line(words)
     starter = _answered(folder, trains, program, ci, has_test=has_test, install=install)
+    if starter.trains is Trains.SCRIPT:
+        starter = replace(starter, script=sampling.gate(starter.program or "", quiet=as_json))
     files = starter.files()
     _try(files[PLAN])
     written, hints = _write(folder, files, starter)
     if starter.ci is not Ci.NONE and starter.install is None:
         warn(_UNSET_HINT)
-    page = Text("\n".join([*written, *hints]))
+    understood = [*starter.script.said(), ""] if starter.script else []
+    doubts = [f"note      {doubt}" for doubt in starter.script.doubts()] if starter.script else []
+    page = Text("\n".join([*understood, *doubts, *written, *hints]))
     plan = typed_path((folder / PLAN).absolute())
     then = (f"chaoslab run {plan}", "your first gate, on this machine; a minute or two")
-    value: Json = {"files": sorted(files), "next": then[0]}
+    value: dict[str, Json] = {"files": sorted(files), "next": then[0]}
+    if starter.script is not None:
+        value["understood"] = starter.script.to_json()
     print_result(value, page, as_json=as_json, then=then)
 
 
@@ -178,7 +226,11 @@ def _answered(
     """The answers of flags and, for those that are missing, of whoever sits there."""
     try:
         kind = Trains(trains or _asked("What is trained?", _TRAINS))
-        if kind is not Trains.BUILTIN and program is None:
+        if kind is Trains.SCRIPT and program is None:
+            program = click.prompt(
+                "Its command, with {folder} where it keeps checkpoints", err=True
+            )
+        elif kind is not Trains.BUILTIN and program is None:
             form = "package.module:function" if kind is Trains.TASK else "package.module"
             program = click.prompt(f"Its name, as {form}", err=True)
         system = Ci(ci or _asked("Which CI runs the gate?", {one.value: "" for one in Ci}))
@@ -186,7 +238,8 @@ def _answered(
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise PlanError(
-            "not all questions were answered: pass --trains, --program, --ci"
+            "not all questions were answered: pass --trains, --program, --ci; of a script, its "
+            "command after --"
         ) from error
     if kind is Trains.BUILTIN and program is not None:
         raise PlanError("--program names a task or a learner: also write --trains task or learner")

@@ -1,0 +1,341 @@
+"""First gate of a training of the user's own: from a sample of its output to a plan.
+
+command ─► prepare.script_sample ─► Understood ─► ScriptGate ─┬─► plan
+                                                              └─► what was understood, assumed
+"""
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.options import bundled, duration
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
+from chaoslab.core.units import plural, show_duration
+from chaoslab.plan.model import Script
+from chaoslab.plan.model.script import FOLDER, MOST_WORKERS
+from chaoslab.prepare.script_sample import Sample, Understood, take, understand
+from chaoslab.run.run import ROUNDS_AFTER
+from chaoslab.trainers.reading import Said
+
+_TEMPLATE = Path(__file__).parent.parent / "starter" / "script_gate.yaml"
+_BASELINE_ROUNDS = 20
+"""Of the plan: 4 of the warm-up and 16 of the window."""
+_SPARE_ROUNDS = 3
+_DOWN_S = 2.0
+_LONG_S = 600.0
+"""A longer run is worth a hint."""
+_SAFE = re.compile(r"[\w@%+=:,./{}-]+")
+
+
+def command_line(words: Sequence[str]) -> str:
+    """The words as one line; of one word, that word is the whole line."""
+    if len(words) == 1:
+        return words[0]
+    return " ".join(word if _SAFE.fullmatch(word) else shlex.quote(word) for word in words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """What the command line says of a script."""
+
+    workers: int
+    progress: str
+    saved: str
+    resumed: str
+    sample_s: float
+
+    def gate(self, command: str, *, quiet: bool) -> "ScriptGate":
+        """The gate of this command, which is run for a moment; PlanError if it cannot be judged."""
+        script = Script(
+            command=command,
+            workers=self.workers,
+            progress=self.progress,
+            saved=self.saved,
+            resumed=self.resumed,
+        )
+        if not quiet:
+            most = show_duration(self.sample_s)
+            click.echo(f"running {command}, then killing it and running it again; {most} at most",
+                       err=True)  # fmt: skip
+        sample = take(script, within_s=self.sample_s, clock=WallClock())
+        gate = ScriptGate(script=script, sample=sample, understood=understand(sample, script))
+        gate.refuse_short()
+        return gate
+
+
+sampling_options = bundled(
+    "sampling",
+    Sampling,
+    click.option("--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True,
+                 help="Processes of a script, told apart by {rank} in its command."),
+    click.option("--progress", metavar="REGEX", default="", help="Of a script: lines that report "
+                 "progress, with groups step and loss.  [default: recognized]"),
+    click.option("--saved", metavar="REGEX", default="", help="The same of a saved checkpoint."),
+    click.option("--resumed", metavar="REGEX", default="", help="The same of a resumed one."),
+    click.option("--sample", "sample_s", metavar="DURATION", callback=duration, default="30s",
+                 show_default=True, help="Longest time for which a script is run."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptGate:
+    """What is written, and what is said about it."""
+
+    script: Script
+    """As it was asked for."""
+    sample: Sample
+    understood: Understood
+
+    # ---------------------------------------------------------------- numbers
+
+    @property
+    def kill_step(self) -> int:
+        """After the baseline, in the middle between two checkpoints."""
+        one = self.understood
+        least = (_BASELINE_ROUNDS + _SPARE_ROUNDS) * one.steps_between
+        if every := one.saves_every:
+            return every * max(1, math.ceil((least - every // 2) / every)) + every // 2
+        return least
+
+    @property
+    def last_step(self) -> int:
+        """The first step that a run need not reach."""
+        return self.kill_step + (2 + ROUNDS_AFTER) * self.understood.steps_between
+
+    @property
+    def run_s(self) -> float:
+        """About as long takes a run; its twin as well."""
+        one = self.understood
+        return 2 * one.start_s + _DOWN_S + one.step_s * (self.last_step + (one.saves_every or 0))
+
+    def refuse_short(self) -> None:
+        """PlanError if it ends before it can be judged."""
+        one = self.understood
+        if not self.sample.second and one.last_step < self.last_step:
+            raise PlanError(
+                f"it ended at step {one.last_step:,}, and a run needs {self.last_step:,} steps "
+                f"({plural(_BASELINE_ROUNDS, 'report')} before the kill and {ROUNDS_AFTER} after "
+                "it): let it make more steps, as chaoslab ends it, or report more often"
+            )
+
+    # ---------------------------------------------------------------- the plan
+
+    @property
+    def written(self) -> Script:
+        """The script of the plan: with the patterns, unless it prints chaoslab's own lines."""
+        one, found = self.understood, self.understood.patterns
+        return replace(
+            self.script,
+            progress="" if one.preset == "chaoslab" else found.progress.pattern,
+            saved="" if found.saved is None else found.saved.pattern,
+            resumed="" if found.resumed is None else found.resumed.pattern,
+            reports="one" if one.is_one_for_all else "each",
+            max_pause_s=max(self.script.max_pause_s, _seconds(4 * self._start_s)),
+        )
+
+    def plan(self) -> str:
+        """The text of the plan."""
+        one, has_loss = self.understood, self.understood.progress.loss is not None
+        is_single = self.script.workers == 1
+        divergence = "  - {check: divergence}               # its losses are those of the twin"
+        if not has_loss:
+            divergence = "# no loss is printed: a twin would have nothing to be compared with"
+        round_s = one.step_s * one.steps_between
+        settle_s = 2 * self._start_s + one.step_s * (one.saves_every or 0) + 48 * round_s
+        return _filled(
+            {
+                "SCRIPT": "\n".join(f"    {line}" for line in self._settings()),
+                "ALIVE": "0" if is_single else str(self.script.workers - 1),
+                "STEP": str(self.kill_step),
+                "WHY": self._why_then,
+                "SETTLE": _shown(max(30.0, settle_s)),
+                "TIMEOUT": _shown(max(300.0, 3 * self.run_s)),
+                "NO_ROUND": _shown(2 * self.written.max_pause_s),
+                "WITHIN": _shown(max(30.0, 4 * self._start_s)),
+                "DIVERGENCE": divergence,
+            },
+            without=() if has_loss else ("twin:",),
+        )
+
+    @property
+    def _start_s(self) -> float:
+        one = self.understood
+        return one.start_s + one.step_s * one.steps_between
+
+    @property
+    def _why_then(self) -> str:
+        every = self.understood.saves_every
+        if every is None:
+            return "after the baseline; nothing is known of checkpoints"
+        return f"between two checkpoints: it saves {_each(every)}"
+
+    def _settings(self) -> Iterator[str]:
+        script = self.written
+        yield f"command: {_quoted(script.command)}"
+        yield f"workers: {script.workers}"
+        for key in ("progress", "saved", "resumed"):
+            if pattern := getattr(script, key):
+                if said := getattr(self.understood, key):
+                    yield f"# {_shown_line(said)}"
+                yield f"{key}: {_quoted(pattern)}"
+        if script.reports == "one":
+            yield "reports: one"
+        if script.max_pause_s != self.script.max_pause_s:
+            yield f"max_pause: {show_duration(script.max_pause_s)}"
+
+    # ---------------------------------------------------------------- what is said
+
+    def said(self) -> Iterator[str]:
+        """What was understood of the output."""
+        one = self.understood
+        by = f", as of {one.preset}" if one.preset else ""
+        what = "step and loss" if one.progress.loss is not None else "step"
+        if one.progress.step is None:
+            what = "loss; lines are counted as steps"
+        yield (
+            f"progress  {_shown_line(one.progress)}  {what}, {_each(one.steps_between)}{by}; a "
+            f"step takes {one.step_s:.3g} s, a start {one.start_s:.1f} s"
+        )
+        if one.saved is not None and one.saves_every is not None:
+            yield f"saved     {_shown_line(one.saved)}  {_each(one.saves_every)}"
+        if one.resumed is not None:
+            yield f"resumed   {_shown_line(one.resumed)}  killed and started again, it said so"
+        elif one.resumed_step is not None:
+            first = one.resumed_step + 1
+            yield f"resumed   (no line)  killed and started again, it reported step {first:,} first"
+        run = show_duration(_seconds(self.run_s))
+        yield f"kill      at step {self.kill_step:,}, {self._why_then}"
+        yield f"takes     about {run}; its twin, which is kept, as long"
+
+    def doubts(self) -> Iterator[str]:
+        """What was not found or assumed, and what would tell."""
+        one = self.understood
+        if one.saved is None:
+            near = f" (nearest: {one.near_saved})" if one.near_saved else ""
+            yield (
+                f"no line says that a checkpoint is complete{near}, so that the kill may come "
+                "before the first, and which was the newest is not judged: print `chaoslab: saved "
+                "step=N` when it is on the disk, or name the line with --saved"
+            )
+        if one.resumed is None:
+            near = f" (nearest: {one.near_resumed})" if one.near_resumed else ""
+            yield (
+                f"no line says from which step it goes on{near}: the first report after a start "
+                "is taken for it; print `chaoslab: resumed step=N`, or name the line with --resumed"
+            )
+        if one.progress.loss is None:
+            yield (
+                "no loss is printed, so that a resume with other data, moments or learning rate "
+                "is not found: print `chaoslab: step=N loss=X`"
+            )
+        yield from self._second_start()
+        yield from self._folder()
+        if one.is_one_for_all:
+            yield ("one worker reports for all: of the others only their processes are known")
+        if self.run_s > _LONG_S:
+            yield (
+                f"a run takes about {show_duration(_seconds(self.run_s))}: let it report and save "
+                "more often in this gate"
+            )
+
+    def _second_start(self) -> Iterator[str]:
+        one, second = self.understood, self.sample.second
+        for name, start in second.items():
+            if start.is_failed:
+                how = f"started again after the kill, {name} ended ({start.ended})"
+                yield f"{how}:\n{start.last_words}"
+                return
+        if second and one.resumed_step is None:
+            yield "started again after the kill, it reported nothing in time: use --sample 2m"
+        step, saved = one.resumed_step, one.saved_step
+        if step is not None and saved is not None and step < saved - one.steps_between:
+            yield (
+                f"step {saved:,} was saved, and the second start went on from step {step:,}: the "
+                "gate will fail until it resumes"
+            )
+
+    def _folder(self) -> Iterator[str]:
+        if self.sample.has_kept:
+            return
+        if FOLDER not in self.script.command:
+            yield (
+                f"the command names no {FOLDER}, so that a run goes on from the checkpoints of an "
+                "earlier one (as this sample may have done, and its own are left there): let it "
+                f"keep them in a folder that the command line names, and write {FOLDER} for it"
+            )
+        elif self.understood.saved is not None:
+            yield (
+                f"the command is given {FOLDER}, and wrote nothing there although it says that it "
+                "saved: its checkpoints outlive a run, and the next run goes on from them"
+            )
+
+    def to_json(self) -> Mapping[str, Json]:
+        """The same for programs."""
+        one = self.understood
+        return {
+            "preset": one.preset,
+            "progress": _line_json(one.progress, one.patterns.progress),
+            "saved": _line_json(one.saved, one.patterns.saved),
+            "resumed": _line_json(one.resumed, one.patterns.resumed),
+            "steps_between_reports": one.steps_between,
+            "step_s": one.step_s,
+            "start_s": one.start_s,
+            "saves_every": one.saves_every,
+            "saved_step": one.saved_step,
+            "resumed_step": one.resumed_step,
+            "reports": self.written.reports,
+            "keeps_files_in_folder": self.sample.has_kept,
+            "kill_step": self.kill_step,
+            "run_s": self.run_s,
+            "doubts": list(self.doubts()),
+        }
+
+
+def _filled(values: Mapping[str, str], without: Sequence[str]) -> str:
+    lines = _TEMPLATE.read_text(encoding="utf-8").splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith(tuple(without) or ("\0",)))
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _line_json(said: Said | None, pattern: "re.Pattern[str] | None") -> Json:
+    if said is None:
+        return None
+    return {
+        "line": said.line,
+        "pattern": pattern.pattern if pattern else "",
+        "step": said.step,
+        "loss": said.loss,
+    }
+
+
+def _shown_line(said: Said) -> str:
+    return "".join(filter(str.isprintable, said.line.strip()))[:80]
+
+
+def _each(steps: int) -> str:
+    return "every step" if steps == 1 else f"every {steps:,} steps"
+
+
+def _quoted(text: str) -> str:
+    """As a scalar of YAML, in which backslashes stand for themselves."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _seconds(value: float) -> float:
+    """Up to a number that people would write."""
+    unit = 5.0 if value <= 60 else 60.0
+    return math.ceil(value / unit) * unit
+
+
+def _shown(value: float) -> str:
+    return show_duration(_seconds(value))

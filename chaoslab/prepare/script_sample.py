@@ -1,0 +1,332 @@
+"""Sample of a script: its command runs for a short time, is killed, and starts again in its folder.
+
+    Script ─► take ─► Sample: what each worker printed, when ─► understand ─► Understood
+
+`understand` is pure; `take` starts processes on this machine and leaves none.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final, cast
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import NodeExited, What
+from chaoslab.fleet.base import Fleet
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.plan.model import FaultPlan, Script, Training
+from chaoslab.prepare.launch import Launch
+from chaoslab.record.exits import how_it_ended
+from chaoslab.trainers.presets import guess
+from chaoslab.trainers.reading import Patterns, Reader, Said, plain
+from chaoslab.undo.base import NoUndoLog
+
+_POLL_S = 0.1
+_LOOK_EVERY_S = 1.0
+_LINES_MOST: Final = 4_000
+"""Of one start of a worker; what it prints beyond is not read."""
+_FIRST_SHARE = 2 / 3
+"""Of the time, for the first start; the rest is for the second one."""
+_ENOUGH_REPORTS = 12
+_NEAREST = 3
+_SAVE_WORDS = ("checkpoint", "ckpt", "snapshot", "sav")
+_RESUME_WORDS = ("resum", "restor", "load", "continu")
+
+
+@dataclass(slots=True, kw_only=True)
+class Start:
+    """One start of one worker."""
+
+    began_s: float
+    lines: list[tuple[float, str]] = field(default_factory=list)
+    """When each was read, and its text."""
+    ended: str = ""
+    """How it ended, if it did so by itself; otherwise empty."""
+    is_failed: bool = False
+    """Whether it ended by itself with anything but exit code 0."""
+
+    @property
+    def last_words(self) -> str:
+        """The last lines that it printed."""
+        return "\n".join(text for _, text in self.lines[-10:])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Both starts of each worker."""
+
+    first: Mapping[str, Start]
+    second: Mapping[str, Start] = field(default_factory=dict)
+    """Empty if all workers had ended by themselves."""
+    ran_s: float
+    """Time of the first start."""
+    has_kept: bool
+    """Whether something was in {folder} when they were killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """What a sample says about its script."""
+
+    patterns: Patterns
+    preset: str
+    """The one that reads the lines; empty if the patterns are made from words of the lines."""
+    progress: Said
+    """A line that reports progress. Likewise `saved` and `resumed`; None: no line does."""
+    saved: Said | None
+    resumed: Said | None
+    near_saved: str
+    """A line that may tell of checkpoints and was not understood; likewise `near_resumed`."""
+    near_resumed: str
+    is_one_for_all: bool
+    """Whether one of several workers reports the progress of all."""
+    first_step: int
+    last_step: int
+    """Of the first start."""
+    steps_between: int
+    """Steps from one report to the next."""
+    step_s: float
+    start_s: float
+    """Longest time from the start of a worker to its first report."""
+    saves_every: int | None
+    """Steps between two checkpoints; None: not known."""
+    saved_step: int | None
+    """The last one that was saved before the kill."""
+    resumed_step: int | None
+    """The step before the first that the second start reported, or what it said itself."""
+
+
+def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
+    """Run all workers, kill them, run them again; Ctrl-C ends them, too.
+
+    A start is over early when its lines are understood. FleetError if there is no such program.
+    """
+    with TemporaryDirectory(prefix="chaoslab-sample-") as made:
+        root, folder = Path(made), Path(made) / "script"
+        folder.mkdir()
+        plan = FaultPlan(name="sample", training=Training(script=script))
+        launch = Launch(plan=plan, snapshots=root, tokens=root, folder=folder)
+        with LocalFleet(root, clock, undo_log=NoUndoLog()) as fleet:
+            for spec in launch.workers(script):
+                fleet.start(spec)
+            began_s = clock.now_s()
+            until_s = began_s + _FIRST_SHARE * within_s
+            watch = _Watch(fleet=fleet, nodes=root / "nodes", names=script.names, clock=clock)
+            first = watch.start(1, until_s, lambda lines: _is_enough(lines, script, saves=2))
+            ran_s, has_kept = clock.now_s() - began_s, any(folder.iterdir())
+            second: Mapping[str, Start] = {}
+            if not all(start.ended for start in first.values()):
+                fleet.kill(*script.names)
+                for name in script.names:
+                    fleet.restart(name)
+                second = watch.start(
+                    2, began_s + within_s, lambda lines: _is_enough(lines, script, reports=3)
+                )
+    return Sample(first=first, second=second, ran_s=ran_s, has_kept=has_kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    fleet: Fleet
+    nodes: Path
+    names: Sequence[str]
+    clock: Clock
+
+    def start(
+        self, life: int, until_s: float, is_enough: Callable[[Sequence[str]], bool]
+    ) -> Mapping[str, Start]:
+        """What the workers print in one life, until all have ended or it is enough."""
+        starts = {name: Start(began_s=self.clock.now_s()) for name in self.names}
+        rests, read = dict.fromkeys(self.names, b""), dict.fromkeys(self.names, 0)
+        looked_s, is_over = self.clock.now_s(), False
+        while not is_over and (now_s := self.clock.now_s()) < until_s:
+            for seen in self.fleet.poll(min(until_s, now_s + _POLL_S)):
+                said = seen.event.payload
+                if isinstance(said, NodeExited) and said.incarnation == life:
+                    starts[said.node].ended = how_it_ended(cast("Event[NodeExited]", seen.event))
+                    starts[said.node].is_failed = said.exit_code != 0
+            is_over = all(start.ended for start in starts.values())
+            for name, start in starts.items():
+                log = self.nodes / name / str(life) / "stdout.log"
+                with log.open("rb") as file:
+                    file.seek(read[name])
+                    chunk = file.read()
+                read[name] += len(chunk)
+                *whole, rests[name] = (rests[name] + chunk).replace(b"\r", b"\n").split(b"\n")
+                time_s = self.clock.now_s()
+                start.lines += [(time_s, plain(line)) for line in whole if line]
+                is_over |= len(start.lines) >= _LINES_MOST
+                del start.lines[_LINES_MOST:]
+            if self.clock.now_s() - looked_s > _LOOK_EVERY_S:
+                is_over |= is_enough(_texts(starts))
+                looked_s = self.clock.now_s()
+        return starts
+
+
+def _texts(starts: Mapping[str, Start]) -> list[str]:
+    return [text for start in starts.values() for _, text in start.lines]
+
+
+def _is_enough(
+    lines: Sequence[str], script: Script, *, reports: int = _ENOUGH_REPORTS, saves: int = 0
+) -> bool:
+    patterns, _ = _patterns(lines, script)
+    said = [] if patterns is None else _said(patterns, lines)
+    steps = {one.step for one in said if one.what is What.PROGRESS and one.step is not None}
+    return len(steps) >= reports and sum(one.what is What.SAVED for one in said) >= saves
+
+
+def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, str]:
+    """Those that the script gives; for others what the lines look like, and the preset."""
+    best = next(iter(guess(lines)), None)
+    if not script.progress:
+        if best is None:
+            return None, ""
+        given = {"progress": best.patterns.progress.pattern}
+    else:
+        given = {"progress": script.progress}
+    for key in ("saved", "resumed"):
+        guessed = getattr(best.patterns, key) if best else None
+        if own := getattr(script, key) or (guessed.pattern if guessed else ""):
+            given[key] = own
+    return Patterns.of(**given), "" if best is None or script.progress else best.preset
+
+
+def _said(patterns: Patterns, lines: Sequence[str]) -> list[Said]:
+    return Reader(patterns).feed("".join(f"{line}\n" for line in lines).encode())
+
+
+# ---------------------------------------------------------------- what it says
+
+
+def understand(sample: Sample, script: Script) -> Understood:
+    """PlanError if it cannot be judged so: it failed, or no line of it is progress."""
+    for name, start in sample.first.items():
+        if start.is_failed:
+            raise PlanError(f"{name} {start.ended}; it printed last:\n{start.last_words}\n")
+    lines = [*_texts(sample.first), *_texts(sample.second)]
+    patterns, preset = _patterns(lines, script)
+    if patterns is None:
+        raise PlanError(_nothing_found(sample, ""))
+    heard = {name: _heard(start, patterns) for name, start in sample.first.items()}
+    progress = {name: _of(said, What.PROGRESS) for name, said in heard.items()}
+    name = max(progress, key=lambda one: len(progress[one]))
+    reports = _counted(progress[name])
+    if not reports:
+        raise PlanError(_nothing_found(sample, script.progress))
+    if len(reports) < 2:
+        raise PlanError(
+            f"only one line reports progress in {sample.ran_s:.0f} s ({reports[0][2].line}): let "
+            "it report more often, or give it more time with --sample 2m"
+        )
+    again = _heard(sample.second[name], patterns) if sample.second else []
+    delays = [
+        said[0][0] - start.began_s
+        for start in (*sample.first.values(), *sample.second.values())
+        if (said := _of(_heard(start, patterns), What.PROGRESS))
+    ]
+    saves = _saved_steps(heard[name])
+    resumed = next((said for _, said in _of(again, What.RESUMED)), None)
+    after = _counted(_of(again, What.PROGRESS))
+    said_step = resumed.step if resumed else None
+    return Understood(
+        patterns=patterns,
+        preset=preset,
+        progress=reports[-1][2],
+        saved=next((said for _, said in _of(heard[name], What.SAVED)), None),
+        resumed=resumed,
+        near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
+        near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
+        is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
+        first_step=reports[0][1],
+        last_step=max(step for _, step, _ in reports),
+        steps_between=_steps_between(reports),
+        step_s=(reports[-1][0] - reports[0][0]) / max(1, reports[-1][1] - reports[0][1]),
+        start_s=max(delays),
+        saves_every=_every(saves),
+        saved_step=max(saves, default=None),
+        resumed_step=max(0, after[0][1] - 1) if said_step is None and after else said_step,
+    )
+
+
+def _nothing_found(sample: Sample, progress: str) -> str:
+    texts = _texts(sample.first)
+    if not texts:
+        return (
+            f"it printed nothing in {sample.ran_s:.0f} s: give it more time with --sample 2m, or "
+            "let it print `chaoslab: step=12 loss=3.25`"
+        )
+    what = f"`{progress}` matches no line" if progress else "no line looks like progress"
+    near = _nearest_progress(texts)
+    shown = "\n".join(near or texts[-_NEAREST:])
+    which = "nearest" if near else "last"
+    return (
+        f"{what} in {sample.ran_s:.0f} s; the {which} lines are:\n{shown}\nName it with "
+        "--progress 'step (?P<step>\\d+)', or print `chaoslab: step=12 loss=3.25`"
+    )
+
+
+def _nearest_progress(lines: Sequence[str]) -> list[str]:
+    """Of the lines: those with numbers and most words such as step and loss, each form once."""
+    found = []
+    for _ in range(_NEAREST):
+        reader = Reader(Patterns.of(progress=r"(?!)(?P<step>\d+)"))
+        reader.feed("".join(f"{line}\n" for line in lines if line not in found).encode())
+        if reader.nearest:
+            found.append(reader.nearest)
+    return found
+
+
+def _nearest(lines: Sequence[str], patterns: Patterns, words: Sequence[str]) -> str:
+    """A line with the first of the words that is in any line that was not understood."""
+    unread = [line for line in lines if not patterns.read(line)]
+    return next((line for word in words for line in unread if word in line.lower()), "")
+
+
+def _heard(start: Start, patterns: Patterns) -> list[tuple[float, Said]]:
+    reader = Reader(patterns)
+    return [
+        (time_s, said) for time_s, line in start.lines for said in reader.feed(f"{line}\n".encode())
+    ]
+
+
+def _of(said: Sequence[tuple[float, Said]], what: What) -> list[tuple[float, Said]]:
+    return [(time_s, one) for time_s, one in said if one.what is what]
+
+
+def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, Said]]:
+    """With the step of each, counted where it says none; those that repeat a step left out."""
+    found: list[tuple[float, int, Said]] = []
+    for time_s, said in progress:
+        before = found[-1][1] if found else 0
+        step = before + 1 if said.step is None else said.step
+        if not found or step > before:
+            found.append((time_s, step, said))
+    return found
+
+
+def _steps_between(reports: Sequence[tuple[float, int, Said]]) -> int:
+    steps = [step for _, step, _ in reports]
+    return round(median(b - a for a, b in pairwise(steps)))
+
+
+def _saved_steps(heard: Sequence[tuple[float, Said]]) -> list[int]:
+    """Of each saved checkpoint; where the line has none, that of the progress before it."""
+    found, step = [], 0
+    for _, said in heard:
+        if said.what is What.PROGRESS:
+            step = step + 1 if said.step is None else said.step
+        elif said.what is What.SAVED:
+            found.append(step if said.step is None else said.step)
+    return found
+
+
+def _every(saves: Sequence[int]) -> int | None:
+    """Steps between checkpoints: between the last two, or up to the only one."""
+    steps = sorted(set(saves))
+    return None if not steps else steps[-1] - (steps[-2] if len(steps) > 1 else 0)
