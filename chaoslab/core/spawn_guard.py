@@ -8,6 +8,8 @@ it imports nothing of chaoslab. Between fork and exec it ensures that
 - the kernel kills the node when the harness dies (Linux; elsewhere only the janitor does);
 - nothing runs that is not in the undo log: the harness sends one byte after it has recorded how to
   undo the start, and a harness that dies before that closes the pipe instead;
+- the node has the niceness of the harness: one that is started again in mid-run would not, since a
+  fork from real-time priority resets it (SCHED_RESET_ON_FORK);
 - orphaned descendants become children of the node, so that its tree stays complete;
 - the hooks of the node contract (SIGUSR1 hang, SIGUSR2 continue, SIGHUP notice) are ignored until
   the program handles them, so that a fault does not kill a program without handlers.
@@ -23,6 +25,7 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -38,6 +41,8 @@ def main(arguments: list[str]) -> int:
     if os.getppid() != int(parent) or os.read(int(go), 1) != b"g":
         return HARNESS_GONE
     os.close(int(go))
+    with suppress(OSError):  # a higher priority than this user may have
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, int(parent)))
     for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
         signal.signal(hook, signal.SIG_IGN)
     for changed_by_python in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -66,3 +66,22 @@ def test_a_process_that_is_to_be_killed_comes_before_ordinary_ones() -> None:
         process.kill()
     assert policy == os.SCHED_RR
     prefer_process(process.pid)  # it is gone
+
+
+NICED = """
+import os, subprocess, sys
+from chaoslab.core.spawning import SPAWN_GUARD
+read, write = os.pipe()
+told = [sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"]
+guard = [sys.executable, "-I", "-S", str(SPAWN_GUARD), str(read), str(os.getpid()), *told]
+child = subprocess.Popen(guard, pass_fds=(read,), stdout=subprocess.PIPE)
+os.nice(3)
+os.write(write, b"g")
+print(os.getpriority(os.PRIO_PROCESS, 0), int(child.communicate()[0]))
+"""
+
+
+def test_a_node_has_the_niceness_of_its_harness_whatever_its_fork_had() -> None:
+    done = subprocess.run([sys.executable, "-c", NICED], capture_output=True, text=True, check=True)
+    own, node = done.stdout.split()
+    assert own == node
