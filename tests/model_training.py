@@ -253,6 +253,7 @@ class ModelTraining:
             loss=5.0 / (1 + self.now_s / 50),
             waited_s=0.0,
             peer_bytes=None,
+            is_inferred=False,
         )
 
     def adopt(self, learner: Learner) -> None:

@@ -18,8 +18,8 @@ BEGINS = {
     "plan": ("experiments.plan_cells", *RUNS),
 }
 """Of each kind that is simulated, the modules with which its simulation begins."""
-DECIDES_NOTHING = ("", "core.errors", "experiments.units", "report")
-"""The version; words; what is made of results."""
+DECIDES_NOTHING = ("", "core.errors", "experiments.units", "report", "trainers")
+"""The version; words; what is made of results; what a script prints, which no simulation runs."""
 TYPES = ("core", "plan.model")
 """Simulations without a plan take types of them, and units of settings, which count as read."""
 

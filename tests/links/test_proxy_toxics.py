@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from chaoslab.links.proxy.stages import Cut, Delay, Hold, Limit, Lose, Pace, Stage
+from chaoslab.links.proxy.stages import Cut, Delay, Freeze, Limit, Lose, Pace, Stage
 from chaoslab.links.proxy.toxics import KINDS, Json, Refused, changed, read_toxic
 
 
@@ -49,8 +49,8 @@ def test_what_nobody_would_understand_is_refused(body: Mapping[str, Json]) -> No
     [
         (toxic("latency", latency=1.5), Delay),
         (toxic("bandwidth", rate=0.5), Pace),
-        (toxic("bandwidth", rate=0), Hold),
-        (toxic("freeze"), Hold),
+        (toxic("bandwidth", rate=0), Freeze),
+        (toxic("freeze"), Freeze),
         (toxic("timeout"), Lose),
         (toxic("slicer"), Cut),
         (toxic("limit_data", bytes=5), Limit),
