@@ -131,11 +131,12 @@ class ScriptGate:
     def written(self) -> Script:
         """The script of the plan: with the patterns, unless it prints chaoslab's own lines."""
         one, found = self.understood, self.understood.patterns
-        patterns = {"progress": found.progress, "saved": found.saved, "resumed": found.resumed}
         is_own = one.preset == "chaoslab"
         return replace(
             self.script,
-            **{key: "" if is_own or its is None else its.pattern for key, its in patterns.items()},
+            progress="" if is_own else found.progress.pattern,
+            saved="" if is_own or found.saved is None else found.saved.pattern,
+            resumed="" if is_own or found.resumed is None else found.resumed.pattern,
             reports="one" if one.is_one_for_all else "each",
             max_pause_s=max(self.script.max_pause_s, _seconds(4 * self._start_s)),
         )
