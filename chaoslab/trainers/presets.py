@@ -16,7 +16,7 @@ from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import OWN_LINES, Patterns, Reader, Said
+from chaoslab.trainers.reading import CURSOR_UP, OWN_LINES, Patterns, Reader, Said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +131,16 @@ def _candidate(patterns: Patterns, lines: Sequence[str], preset: str = "") -> Ca
 
 # ---------------------------------------------------------------- the table
 
-_BAR = r"^\s*\d+%\|[^|]*\| *(?P<step>\d+)/\d+ \["
-"""A tqdm bar without description: percentage, bar, steps."""
+_BAR = rf"^\s*\d+%\|[^|]*\| *(?P<step>\d+)/\d+ \[[^{CURSOR_UP}]*$"
+"""A tqdm bar without description, and not below another one, as an evaluation's is."""
 _HF_PROGRESS = rf"\{{'loss': '?(?P<loss>{_N})'?(?:.*?'learning_rate': '?(?P<lr>{_N}))?|{_BAR}"
 _HF_RESUMED = (
     r"(?:Resuming training from checkpoint with epoch \d+ and|Continuing training from) "
     r"global step (?P<step>\d+)"
 )
 _HF_LACKS = (
-    "a saved line; steps are read from the bar, losses from the dictionaries. An evaluation's bar "
-    "looks the same: without `eval_strategy: no`, write patterns. `resumed` needs `log_level: info`"
+    "a saved line. Steps are read from the bar, losses from the dictionaries; `resumed` needs "
+    "`log_level: info`"
 )
 
 PRESETS: Final = (

@@ -26,6 +26,7 @@ from chaoslab.core.payloads import What
 MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
 MAX_SHOWN: Final = 300
+CURSOR_UP: Final = "↑"
 _GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch")
 
 
@@ -146,10 +147,13 @@ class Reader:
 
 
 def plain(line: bytes) -> str:
-    """A line without its end and without colours and other control sequences, cut if too long."""
+    """A line without its end and without colours and other control sequences, cut if too long.
+
+    A cursor that goes up, as after each bar that tqdm draws below another one, becomes an arrow.
+    """
     text = line[: 4 * MAX_CHARACTERS].decode(errors="replace")
     if "\x1b" in text:
-        text = _CONTROL.sub("", text)
+        text = _CONTROL.sub("", text.replace("\x1b[A", CURSOR_UP))
     return text.rstrip()[:MAX_CHARACTERS]
 
 

@@ -70,6 +70,7 @@ LINES: dict[str, list[tuple[str, tuple[What, int | None, float | None] | None]]]
     "hf-trainer": [
         ("Loading weights: 100%|##########| 12/12 [00:00<00:00, 900.0it/s]", None),
         (" 40%|████      | 20/50 [00:10<00:15,  2.00it/s]", (PROGRESS, 20, None)),
+        (" 25%|##5       | 1/4 [00:00<00:00,  9.00it/s] \x1b[A", None),
         (str(HF_LOGS), (PROGRESS, None, 2.31)),
         (str({"loss": 2.31, "learning_rate": 5e-05, "epoch": 0.4}), (PROGRESS, None, 2.31)),
         (str({"loss": "nan", "grad_norm": "nan"}), (PROGRESS, None, float("nan"))),
@@ -276,6 +277,23 @@ def test_lines_of_no_preset_are_read_by_their_words(
     best = guess(lines)[0]
     assert not best.preset
     assert repr([(one.what, one.step, one.loss) for one in best.said]) == repr(expected)
+
+
+def test_bars_and_logs_of_one_training_are_its_steps_with_their_losses() -> None:
+    """As tqdm 4.70.1 draws it and transformers uses it: a log, an evaluation below the bar."""
+    output = (
+        "\r  0%|          | 0/50 [00:00<?, ?it/s]\r  2%|2         | 1/50 [00:00<00:06,  8.0it/s]"
+        f"\r                          \r{HF_LOGS}\n"
+        "\r  2%|2         | 1/50 [00:00<00:06,  8.0it/s]\n"
+        "\r  0%|          | 0/4 [00:00<?, ?it/s]\x1b[A\n"
+        "\r 25%|##5       | 1/4 [00:00<00:00, 41.0it/s]\x1b[A\n"
+        "\r                          \x1b[A\r  4%|4         | 2/50 [00:00<00:06,  8.0it/s]"
+        "\r  6%|6         | 3/50 [00:00<00:06,  8.0it/s]\n"
+    )
+    said = Reader(preset("hf-trainer").patterns()).feed(output.encode())
+    assert [(one.step, one.loss) for one in said] == [
+        (0, None), (1, None), (1, None), (2, 2.31), (3, None)
+    ]  # fmt: skip
 
 
 def test_lines_without_progress_are_not_guessed_at() -> None:
