@@ -21,6 +21,7 @@ from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, Role,
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import Link
 from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
+from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 
 
@@ -437,9 +438,7 @@ class FakeFleet:
             raise FleetError(f"{verb} {name}: refused by the world")
 
     def _say(self, name: str, kind: Kind, data: Mapping[str, Json]) -> None:
-        self._observed.append(
-            Observation(source=name, kind=kind, data=data, node_s=self.clock.now_s())
-        )
+        self._observed.append(observed(kind, data, source=name, node_s=self.clock.now_s()))
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
         self.at(self.clock.now_s() + delay_s, action)

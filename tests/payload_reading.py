@@ -1,9 +1,22 @@
-"""Reading of all that lines say, so that a writer and its payload class cannot differ."""
+"""Lines of nodes, whole or not, and reading of all that they say."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import chaoslab.core.payloads  # noqa: F401 - which registers the payload of every kind
-from chaoslab.core.events import Event, Json, Kind, Payload
+from chaoslab.core.events import Event, Json, Kind, Observation, Payload
+
+
+def observed(
+    kind: Kind,
+    data: Mapping[str, Json] | None = None,
+    *,
+    source: str = "harness",
+    node_s: float | None = None,
+) -> Observation:
+    """What somebody else said, with gaps where `data` has some."""
+    said = {} if data is None else dict(data)
+    return Observation.read({"source": source, "kind": kind, "data": said, "node_s": node_s})
 
 
 def read_whole(kind: Kind, data: Json, *, without: frozenset[str] = frozenset()) -> None:

@@ -4,6 +4,7 @@ A package that is not in the table does not exist yet.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -192,6 +193,16 @@ def test_heavy_libraries_come_in_by_their_own_door() -> None:
         if (doors := DOORS.get(name.split(".", maxsplit=1)[0]))
         and not any(f"{module}.".startswith(f"{door}.") for door in doors)
     ] == []
+
+
+def test_only_the_journal_makes_events() -> None:
+    makers = {
+        module
+        for module, path in modules()
+        if "chaoslab.core.events.Event" in imported()[module]
+        and re.search(r"(?<![.\w\"])Event\(", path.read_text())
+    }
+    assert makers == {"record.journal"}
 
 
 def test_checks_see_the_record_and_nothing_else() -> None:

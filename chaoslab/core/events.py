@@ -19,12 +19,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
-    NamedTuple,
     TypeAlias,
     TypeVar,
     cast,
@@ -247,7 +246,7 @@ def read(kind: type[_T], value: Json, where: object) -> _T:
             raise MalformedEvent(f"{where}: {error}") from error
 
 
-def _with_gaps(kind: type[Payload], event: "Event") -> Payload:
+def _with_gaps(kind: type[Payload], event: "Event | Observation") -> Payload:
     """The payload of an event that lacks some of its fields."""
     made, data = object.__new__(kind), event.data
     for one in dataclasses.fields(kind):  # type: ignore[arg-type]  # every payload is one
@@ -265,7 +264,7 @@ def _decoder(kind: Kind) -> "msgspec.json.Decoder[Payload]":
     return msgspec.json.Decoder(_PAYLOADS[kind])
 
 
-def _read_payload(event: "Event") -> Payload:
+def _read_payload(event: "Event | Observation") -> Payload:
     kind = _PAYLOADS[event.kind]
     try:
         return msgspec.convert(event.data, kind)
@@ -301,6 +300,8 @@ class _OnceData:
 @dataclass(frozen=True, kw_only=True, init=False)
 class Event(Generic[P_co]):
     """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any.
+
+    Made by the journal and by what reads it: everybody else says a `Payload`, as an `Observation`.
 
     A record has so many of them that all attributes are set at once, and where they are read the
     JSON of `data` stays as it stands in the line. They have no slots for that.
@@ -386,16 +387,16 @@ class Event(Generic[P_co]):
         return cls(**msgspec.structs.asdict(found))
 
 
-class _NodeLine(msgspec.Struct):
+class _ObservationLine(msgspec.Struct):
+    source: str
     kind: Kind
     data: dict[str, Any]
     node_s: float | None = None
 
 
-class _JournalLine(_NodeLine, kw_only=True):
+class _JournalLine(_ObservationLine, kw_only=True):
     seq: int
     time_s: float
-    source: str
     wall: str = ""
 
 
@@ -405,23 +406,41 @@ _ENCODER = json.JSONEncoder(
 Event.data = _OnceData()  # type: ignore[assignment]  # after the dataclass has seen its default
 
 
-class Observation(NamedTuple):
+@dataclass(frozen=True, init=False)
+class Observation:
     """Something a node said or that happened to it; `run` stamps it into the journal."""
 
     source: str
     kind: Kind
     data: Mapping[str, Json]
-    node_s: float | None = None
+    node_s: float | None
 
     @classmethod
     def of(cls, source: str, said: Payload, *, node_s: float | None = None) -> "Observation":
         """What a node says, or somebody who watches it."""
-        return cls(source=source, kind=kind_of(type(said)), data=data_of(said), node_s=node_s)
+        made = object.__new__(cls)
+        vars(made).update(
+            source=source, kind=kind_of(type(said)), data=data_of(said), node_s=node_s
+        )
+        return made
 
-    @property
-    def event(self) -> Event:
-        """As an event that is in no journal yet."""
-        return Event(seq=-1, time_s=0.0, source=self.source, kind=self.kind, data=self.data)
+    @classmethod
+    def read(cls, value: Json) -> "Observation":
+        """What others said, from JSON; its data may have gaps, and more than a payload has.
+
+        ValueError if it is none.
+        """
+        made = object.__new__(cls)
+        vars(made).update(msgspec.structs.asdict(msgspec.convert(value, _ObservationLine)))
+        return made
+
+    @cached_property
+    def payload(self) -> Payload:
+        """As `Event.payload`."""
+        return _read_payload(self)
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.source}"
 
 
 def node_line(said: Payload, *, node_s: float) -> str:
@@ -437,10 +456,9 @@ def read_node_line(line: str, source: str) -> Observation | None:
     if not line.startswith('{"kind":'):
         return None
     try:
-        found = msgspec.convert(decode(line), _NodeLine)
+        return Observation.read({**cast("Mapping[str, Json]", decode(line)), "source": source})
     except ValueError as error:
         raise MalformedEvent(f"not a node's event: {line[:200]!r} ({error})") from error
-    return Observation(source, found.kind, found.data, found.node_s)
 
 
 def encode(value: Json) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chaoslab.core.events import Json, Observation
-from chaoslab.core.payloads import HostLost, HostStarted
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import HostLost, HostStarted, NodeExited, NodeProbed
 from chaoslab.fleet.base import NodeSpec
 
 _PEER_LOST: Final = 75
@@ -36,7 +36,7 @@ class HostsLife:
     """Time in which the end of a process shows after another one has noticed it."""
     pids: dict[int, int] = field(default_factory=dict)
     """By number of the host that has started."""
-    exits: dict[int, Observation] = field(default_factory=dict)
+    exits: dict[int, NodeExited] = field(default_factory=dict)
     """By number of the host that has ended."""
     is_told: bool = False
     """Some of its hosts were told to end."""
@@ -56,24 +56,21 @@ class HostsLife:
 
     # ---------------------------------------------------------------- observations
 
-    def host_started(self, number: int, incarnation: Json) -> Observation:
+    def host_started(self, number: int, incarnation: int) -> Observation:
         """HOST_STARTED of a host in `pids`."""
         started = HostStarted(
-            learner=self.node,
-            incarnation=int(str(incarnation)),
-            host=number,
-            pid=self.pids[number],
+            learner=self.node, incarnation=incarnation, host=number, pid=self.pids[number]
         )
         return Observation.of(self.node, started)
 
-    def exited(self, number: int, seen: Observation, now_s: float) -> list[Observation]:
+    def exited(self, number: int, said: NodeExited, now_s: float) -> list[Observation]:
         """What is to be told of NODE_EXITED of one host: HOST_LOST and NODE_EXITED of the last."""
-        self.exits[number] = seen
-        has_left = number == 0 and seen.data.get("exit_code") == 0
-        if self._lost is None and (has_left or _is_cause(seen)):
+        self.exits[number] = said
+        has_left = number == 0 and said.exit_code == 0
+        if self._lost is None and (has_left or _is_cause(said)):
             self._lost = number
             self._kill_s = now_s + _LEFT_S if has_left else now_s
-        elif self._kill_s is None and seen.data.get("exit_code") != 0:
+        elif self._kill_s is None and said.exit_code != 0:
             self._kill_s = now_s + self.noticed_s
         return self._ended_if_all()
 
@@ -82,24 +79,22 @@ class HostsLife:
             return []
         self.is_over = True
         lost = next(iter(self.exits)) if self._lost is None else self._lost
-        seen = self.exits[lost]
-        pid = self.pids.get(0, seen.data["pid"])
-        return [*self._said_lost(lost, seen), seen._replace(data={**seen.data, "pid": pid})]
+        said = self.exits[lost]
+        of_node = replace(said, pid=self.pids.get(0, said.pid))
+        return [*self._said_lost(lost, said), Observation.of(self.node, of_node)]
 
-    def _said_lost(self, number: int, seen: Observation) -> list[Observation]:
+    def _said_lost(self, number: int, said: NodeExited) -> list[Observation]:
         """That a host was lost, unless the node left, or all of it was told to end."""
-        if seen.data.get("exit_code") == 0 or self._is_whole_told:
+        if said.exit_code == 0 or self._is_whole_told:
             return []
-        by = seen.data.get("signal")
-        reason = f"ended by {by}" if by else f"exit code {seen.data.get('exit_code')}"
-        if seen.data.get("host_lost"):
-            reason = str(seen.data.get("last_words"))
+        by = said.signal
+        reason = f"ended by {by}" if by else f"exit code {said.exit_code}"
         lost = HostLost(
             learner=self.node,
-            incarnation=int(str(seen.data["incarnation"])),
+            incarnation=said.incarnation,
             host=number,
-            reason=reason,
-            signal=str(by) if by else None,
+            reason=said.last_words if said.host_lost else reason,
+            signal=by,
         )
         return [Observation.of(self.node, lost)]
 
@@ -122,12 +117,13 @@ class HostsLife:
 
 def probed_as_one(seen: Sequence[Observation]) -> Observation:
     """The probes of all hosts as one: state of the first, memory and time of all."""
-    first, *others = seen
-    whole = dict(first.data)
-    for one in others:
-        whole["rss_bytes"] = int(str(whole["rss_bytes"])) + int(str(one.data["rss_bytes"]))
-        whole["cpu_s"] = float(str(whole["cpu_s"])) + float(str(one.data["cpu_s"]))
-    return first._replace(data=whole)
+    said = [one.payload for one in seen if isinstance(one.payload, NodeProbed)]
+    whole = replace(
+        said[0],
+        rss_bytes=sum(one.rss_bytes for one in said),
+        cpu_s=sum(one.cpu_s for one in said),
+    )
+    return Observation.of(seen[0].source, whole)
 
 
 def of_one_host(spec: NodeSpec, number: str, meeting: str, secret: str) -> NodeSpec:
@@ -148,13 +144,12 @@ def of_one_host(spec: NodeSpec, number: str, meeting: str, secret: str) -> NodeS
     )
 
 
-def _is_cause(seen: Observation) -> bool:
+def _is_cause(said: NodeExited) -> bool:
     """Whether a process ended by itself, and not because it noticed the end of another one.
 
     One whose end nobody saw, and that was sent nothing, was taken away because of another one.
     """
-    code, by, sent = (seen.data.get(key) for key in ("exit_code", "signal", "sent"))
-    was_asked = isinstance(sent, list) and by in sent
-    is_consequence = code == _PEER_LOST or (by == "SIGABRT" and not was_asked)
-    is_unseen = seen.data.get("is_seen") is False and not sent
-    return code != 0 and not is_consequence and not is_unseen
+    was_asked = said.signal in (said.sent or ())
+    is_consequence = said.exit_code == _PEER_LOST or (said.signal == "SIGABRT" and not was_asked)
+    is_unseen = not said.is_seen and not said.sent
+    return said.exit_code != 0 and not is_consequence and not is_unseen

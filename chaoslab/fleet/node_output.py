@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
 from chaoslab.core.events import (
-    Event,
     Json,
     Kind,
     MalformedEvent,
@@ -166,21 +165,21 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
         raise MalformedEvent(f"a {role} does not report {report.kind}: {line[:200]!r}")
     if report.node_s is not None and not math.isfinite(report.node_s):
         raise MalformedEvent(f"node_s is {report.node_s}: {line[:200]!r}")
-    _require_fields(report.event, role)
+    _require_fields(report, role)
     return report
 
 
-def _require_fields(event: Event, role: Role) -> None:
+def _require_fields(report: Observation, role: Role) -> None:
     """MalformedEvent if it lacks a field by which the harness steers, or is about somebody else."""
-    said = event.payload
+    said = report.payload
     if isinstance(said, RoundMerged):
         _ = (said.round, said.contributors, said.committed_tokens)
     elif isinstance(said, LearnerStep):
         _ = (said.step, said.steps, said.step_s, said.loss)
     if isinstance(said, _OF_LEARNER):
         _ = (said.learner, said.incarnation)
-    if role is Role.LEARNER and (name := _learner(said)) != event.source:
-        raise MalformedEvent(f"{event.source} spoke as {name}")
+    if role is Role.LEARNER and (name := _learner(said)) != report.source:
+        raise MalformedEvent(f"{report.source} spoke as {name}")
 
 
 def _learner(said: Payload) -> str:

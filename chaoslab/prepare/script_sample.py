@@ -11,17 +11,16 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event
 from chaoslab.core.payloads import NodeExited, What
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.plan.model import FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
-from chaoslab.record.exits import how_it_ended
+from chaoslab.record.exits import ending
 from chaoslab.trainers.presets import guess
 from chaoslab.trainers.reading import Patterns, Reader, Said, plain
 from chaoslab.undo.base import NoUndoLog
@@ -146,9 +145,9 @@ class _Watch:
         looked_s, is_over = self.clock.now_s(), False
         while not is_over and (now_s := self.clock.now_s()) < until_s:
             for seen in self.fleet.poll(min(until_s, now_s + _POLL_S)):
-                said = seen.event.payload
+                said = seen.payload
                 if isinstance(said, NodeExited) and said.incarnation == life:
-                    starts[said.node].ended = how_it_ended(cast("Event[NodeExited]", seen.event))
+                    starts[said.node].ended = ending(said)
                     starts[said.node].is_failed = said.exit_code != 0
             is_over = all(start.ended for start in starts.values())
             for name, start in starts.items():

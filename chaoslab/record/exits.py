@@ -17,7 +17,11 @@ _ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
 
 def how_it_ended(exited: Event[NodeExited]) -> str:
     """Signal name or exit code, as text for people."""
-    said = exited.payload
+    return ending(exited.payload)
+
+
+def ending(said: NodeExited) -> str:
+    """The same of a payload."""
     if said.is_seen:
         return said.signal or f"exit code {said.exit_code}"
     return f"gone after {said.signal}" if said.signal else "gone, nobody saw how"

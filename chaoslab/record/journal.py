@@ -18,7 +18,7 @@ from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Observation
 from chaoslab.core.payloads import (
     EvidenceMeasured,
     FaultFailed,
@@ -93,14 +93,7 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def write(
-        self,
-        kind: Kind,
-        data: Mapping[str, Json],
-        *,
-        source: str = "harness",
-        node_s: float | None = None,
-    ) -> Event:
+    def write(self, seen: Observation) -> Event:
         """Hide secrets, stamp, append, flush, show.
 
         FleetError when the disk refuses for the first time. That ends the run. What follows is
@@ -111,10 +104,10 @@ class Journal:
             seq=len(self.history.events),
             time_s=self.clock.now_s(),
             wall=self.clock.wall(),
-            source=source,
-            kind=kind,
-            data=self.secrets.data(data),
-            node_s=node_s,
+            source=seen.source,
+            kind=seen.kind,
+            data=self.secrets.data(seen.data),
+            node_s=seen.node_s,
         )
         try:
             self._file.append(event.to_line())

@@ -8,11 +8,11 @@ A node that breaks the contract of its events ends the run.
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Json, MalformedEvent, Observation, Payload, data_of, kind_of
+from chaoslab.core.events import Event, MalformedEvent, Observation, Payload
 from chaoslab.fleet.base import Fleet
 from chaoslab.record.journal import Journal
 from chaoslab.run.triggers import Progress
@@ -69,16 +69,13 @@ class EventRecorder:
             if len(self.journal.history.events) == known:
                 return
 
-    def take(self, observation: Observation) -> Event:
+    def take(self, seen: Observation) -> Event:
         """Record one observation. FleetError when a node broke the contract of its events."""
-        event = self.journal.write(
-            observation.kind, observation.data, source=observation.source, node_s=observation.node_s
-        )
         try:
-            self.progress.see(_as_said(event, observation.data))
+            event = self._write(seen)
         except MalformedEvent as error:
             raise FleetError(
-                f"{observation.source} printed an event that breaks the node contract: {error}"
+                f"{seen.source} printed an event that breaks the node contract: {error}"
             ) from error
         for follows in self.derive(event):
             self.take(follows)
@@ -86,12 +83,11 @@ class EventRecorder:
 
     def note(self, said: Payload) -> Event:
         """Record what the harness itself does or finds."""
-        data = data_of(said)
-        event = self.journal.write(kind_of(type(said)), data)
-        self.progress.see(_as_said(event, data))
+        return self._write(Observation.of("harness", said))
+
+    def _write(self, seen: Observation) -> Event:
+        event = self.journal.write(seen)
+        is_whole = event.data is seen.data
+        # the journal does not show the secrets, and they steer the run
+        self.progress.see(event if is_whole else replace(event, data=seen.data))
         return event
-
-
-def _as_said(event: Event, data: Mapping[str, Json]) -> Event:
-    """The event with the secrets that the journal does not show: they steer the run."""
-    return event if event.data is data else replace(event, data=data)

@@ -27,6 +27,7 @@ from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.no_fleet import NoFleet
+from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 
 VICTIMS = ("learner-1", "learner-3")
@@ -84,7 +85,7 @@ class Director:
         """Let time go by; what is observed goes to the journal."""
         while True:
             for seen in self.fleet.poll(until_s):
-                self.journal.write(seen.kind, seen.data, source=seen.source, node_s=seen.node_s)
+                self.journal.write(seen)
             if self.clock.now_s() >= until_s:
                 return
 
@@ -99,8 +100,7 @@ class Director:
     def probe(self, injection: Injection) -> None:
         """Look at every target from outside."""
         for name in injection.targets:
-            seen = self.fleet.probe(name)
-            self.journal.write(seen.kind, seen.data, source=seen.source)
+            self.journal.write(self.fleet.probe(name))
 
     def write(self, kind: Kind, injection: Injection, **facts: Json) -> float:
         """One fault event; returns its time."""
@@ -110,7 +110,7 @@ class Director:
             "spec": injection.spec,
             "targets": list(injection.targets),
         }
-        return self.journal.write(kind, {**about, **facts}).time_s
+        return self.journal.write(observed(kind, {**about, **facts})).time_s
 
 
 @contextmanager
@@ -216,7 +216,8 @@ class FaultKit:
     def director(self, fleet: NoFleet, clock: VirtualClock, tmp_path: Path) -> Iterator[Director]:
         with Journal(tmp_path, clock) as journal:
             for name in sorted(set(LEARNERS) - set(self.absent)):
-                journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)
+                started: dict[str, Json] = {"node": name, "incarnation": 1}
+                journal.write(observed(Kind.NODE_STARTED, started, source=name))
             yield Director(fleet=fleet, clock=clock, journal=journal)
 
 

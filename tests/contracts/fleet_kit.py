@@ -30,7 +30,6 @@ from chaoslab.fleet.protocols import (
     Wedgeable,
 )
 from chaoslab.fleet.stressors import Neighbours, Slowness
-from tests.payload_reading import read_whole
 from tests.waiting import PATIENCE_S, wait_until
 
 VERBS = (
@@ -51,8 +50,6 @@ class Stage:
     def poll(self, limit_s: float = 1.0) -> list[Observation]:
         """The next batch, also kept."""
         batch = list(self.fleet.poll(self.clock.now_s() + limit_s))
-        for one in batch:
-            read_whole(one.kind, one.data)
         self.seen += batch
         return batch
 
@@ -299,7 +296,7 @@ class LivingFleetKit(FleetKit):
                 stage.fleet.kill_host(spec.name, host)
         stage.fleet.kill_host(spec.name, -1)
         exited = stage.until(Kind.NODE_EXITED)
-        assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+        assert (exited.data["signal"], exited.payload.sent) == ("SIGKILL", ("SIGKILL",))
         if hosts > 1:
             (lost,) = [one for one in stage.seen if one.kind is Kind.HOST_LOST]
             assert lost.data["host"] == 1
@@ -315,7 +312,7 @@ class LivingFleetKit(FleetKit):
         self.start(stage, spec)
         stage.fleet.fail_chip(spec.name, -1)
         exited = stage.until(Kind.NODE_EXITED)
-        assert (exited.data["signal"], exited.data["sent"]) == ("SIGABRT", ["SIGABRT"])
+        assert (exited.data["signal"], exited.payload.sent) == ("SIGABRT", ("SIGABRT",))
         assert stage.fleet.restart(spec.name).incarnation == 2
 
     def test_a_killed_node_is_seen_to_exit_by_that_signal_and_refuses_what_needs_life(
@@ -325,7 +322,7 @@ class LivingFleetKit(FleetKit):
         stage.fleet.kill(spec.name)
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["exit_code"]) == ("SIGKILL", None)
-        assert exited.data["sent"] == ["SIGKILL"]
+        assert exited.payload.sent == ("SIGKILL",)
         assert not stage.fleet.nodes[spec.name].is_alive
         assert stage.fleet.probe(spec.name).data["state"] == "gone"
         for verb in implemented(stage.fleet, "prepare", "pause", "wedge", "notice"):
@@ -340,8 +337,7 @@ class LivingFleetKit(FleetKit):
         stage.fleet.signal(spec.name, signal=Signal.SIGTERM)
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["exit_code"]) == (None, 0)
-        sent = exited.data["sent"]
-        assert isinstance(sent, list)
+        sent = exited.payload.sent
         assert [(type(name), name) for name in sent] == [(str, "SIGTERM")], "plain text, no enum"
         assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
 
@@ -373,7 +369,7 @@ class LivingFleetKit(FleetKit):
         stage.until(Kind.LEARNER_STEP)
         stage.fleet.prepare(spec.name)
         stage.fleet.kill(spec.name)
-        assert stage.until(Kind.NODE_EXITED).data["sent"] == ["SIGKILL"]
+        assert stage.until(Kind.NODE_EXITED).payload.sent == ("SIGKILL",)
 
     def test_a_wedged_node_lives_and_does_not_step(self, stage: Stage, spec: NodeSpec) -> None:
         require(stage.fleet, Wedgeable)

@@ -11,6 +11,7 @@ from chaoslab.core.secrets import Secrets, why_not_hidden
 from chaoslab.plan.model import FaultPlan, Stop, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.journal import History, Journal
+from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 
 KEY = "s3cr3t-k3y"
@@ -73,7 +74,8 @@ def test_a_journal_with_a_secret_in_it_stays_a_journal(tmp_path: Path) -> None:
             seen.append(event)
 
     with Journal(tmp_path, VirtualClock(), secrets=secrets, observers=[Seeing()]) as journal:
-        journal.write(Kind.PHASE_ENTERED, {"phase": f"a{AWKWARD}b", "n": 100000000, "00000000": 1})
+        said: dict[str, Json] = {"phase": f"a{AWKWARD}b", "n": 100000000, "00000000": 1}
+        journal.write(observed(Kind.PHASE_ENTERED, said))
     (event,) = History.read(tmp_path).events
     assert event.data == {"phase": "a${env:KEY}b", "n": 100000000, "00000000": 1}
     assert [event] == list(journal.history.events) == seen

@@ -31,6 +31,7 @@ from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, base_here, engine_or_skip, learner, small_fleet
 from tests.fleet.local_stage import Remembered
+from tests.payload_reading import observed
 
 from chaoslab.fleet.docker import cleanup  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine_events import ENGINE  # isort: skip  # after the engine
@@ -99,7 +100,7 @@ def test_want_of_memory_that_the_engine_tells_only_after_the_end_counts(
     life = fleet._lives[spec.name]
     wait_until(lambda: bool(stage.poll(0.2)) or life.is_over)
     assert not life.was_out_of_memory
-    late = Observation(source=ENGINE, kind=Kind.ENGINE_REPORTED, data={**died, "action": "oom"})
+    late = observed(Kind.ENGINE_REPORTED, {**died, "action": "oom"}, source=ENGINE)
     fleet._run_context.arrivals.put(Arrival(observe=lambda: (late,)))
     stage.poll(0.2)
     assert life.was_out_of_memory

@@ -27,10 +27,11 @@ from chaoslab.fleet.remote.protocol.reach import Streams
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Neighbours, OccupiedMemory, Slowness
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.fleet.direct_hosts import home_folder
+from tests.payload_reading import observed
 
 
 def seen(step: int) -> Observation:
-    return Observation(source="a", kind=Kind.LEARNER_STEP, data={"step": step}, node_s=1.5)
+    return observed(Kind.LEARNER_STEP, {"step": step}, source="a", node_s=1.5)
 
 
 def numbers(lines: list[bytes]) -> list[int]:

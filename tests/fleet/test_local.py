@@ -265,7 +265,7 @@ def test_each_life_leaves_its_files_and_has_an_entry_until_its_end(
     assert (undo_log.opened[0]["do"], undo_log.opened[0]["pid"]) == ("end_process", pid)
     assert not undo_log.closed
     stage.fleet.kill(spec.name)
-    assert "last_words" not in stage.until(Kind.NODE_EXITED).data
+    assert stage.until(Kind.NODE_EXITED).data["last_words"] == ""
     stage.fleet.restart(spec.name)
     stage.until(Kind.LEARNER_STEP)
     stage.fleet.__exit__(None, None, None)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Kind, Observation
+from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import Hosts, NodeSpec, Role, gone, probed
 from chaoslab.fleet.hosts_life import probed_as_one
 from chaoslab.fleet.remote.members import Member, Placed
@@ -32,17 +33,16 @@ def spread(count: int = 2) -> Placed:
     return Placed(spec=spec, node=node, members=[Member(host=host, told="s") for host in hosts])
 
 
-def started(pid: int) -> Observation:
-    data: dict[str, Json] = {"node": "learner-0", "incarnation": 1, "pid": pid}
-    return Observation(source="learner-0", kind=Kind.NODE_STARTED, data=data)
+def started(pid: int, incarnation: int = 1) -> Observation:
+    said = NodeStarted(node="learner-0", incarnation=incarnation, pid=pid, role="learner")
+    return Observation.of("learner-0", said)
 
 
 def exited(pid: int, code: int | None = None, by: str | None = None, *sent: str) -> Observation:
-    data: dict[str, Json] = {
-        "node": "learner-0", "incarnation": 1, "pid": pid, "exit_code": code, "signal": by,
-        "sent": list(sent),
-    }  # fmt: skip
-    return Observation(source="learner-0", kind=Kind.NODE_EXITED, data=data)
+    said = NodeExited(
+        node="learner-0", incarnation=1, pid=pid, exit_code=code, signal=by, sent=sent
+    )
+    return Observation.of("learner-0", said)
 
 
 def told(placed: Placed, *seen: tuple[int, Observation], now_s: float = 0.0) -> list[Observation]:
@@ -128,6 +128,5 @@ def test_a_probe_shows_memory_and_time_of_all_members() -> None:
 def test_the_next_incarnation_comes_after_those_that_only_some_members_began() -> None:
     placed = spread()
     assert placed.next_incarnation == 2
-    seen = started(12)
-    told(placed, (0, seen._replace(data={**seen.data, "incarnation": 4})))
+    told(placed, (0, started(12, incarnation=4)))
     assert placed.next_incarnation == 5

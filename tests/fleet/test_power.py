@@ -11,6 +11,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
+from chaoslab.core.payloads import LostFile
 from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import fleet
@@ -75,17 +76,17 @@ def test_what_was_flushed_is_there_and_what_was_not_is_lost(
     home = kept(tmp_path)
     write(home / "flushed", b"a" * 5000, is_flushed=True)
     write(home / "partial", b"c" * 100, is_flushed=True)
-    assert storage.cut_power().data["lost"] == []
+    assert storage.cut_power().payload.lost == ()
     (home / "partial").rename(home / "whole")
     write(home / "not-flushed", b"b" * 5000, is_flushed=False)
     told = storage.cut_power()
     assert (told.source, told.kind) == ("learner-1", Kind.STORAGE_POWER_LOST)
     assert (told.data["refused"], told.data["files"]) == ("Input/output error", 3)
-    assert told.data["lost"] == [
-        {"file": "not-flushed", "bytes_before": 5000, "bytes_after": None},
-        {"file": "partial", "bytes_before": None, "bytes_after": 100},
-        {"file": "whole", "bytes_before": 100, "bytes_after": None},
-    ]
+    assert told.payload.lost == (
+        LostFile(file="not-flushed", bytes_before=5000),
+        LostFile(file="partial", bytes_after=100),
+        LostFile(file="whole", bytes_before=100),
+    )
     assert {path.name for path in home.iterdir()} == {"flushed", "partial"}
     assert (home / "flushed").read_bytes() == b"a" * 5000
 

@@ -413,7 +413,7 @@ def test_a_node_that_loses_a_host_ends_and_comes_back_on_both(wide: Stage) -> No
     ended = wide.until(Kind.NODE_EXITED)
     (lost,) = [one for one in wide.seen if one.kind is Kind.HOST_LOST]
     assert (lost.data["host"], lost.data["signal"]) == (1, "SIGKILL")
-    assert (ended.data["signal"], ended.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+    assert (ended.data["signal"], ended.payload.sent) == ("SIGKILL", ("SIGKILL",))
     again = wide.fleet.restart("learner-0")
     assert (again.incarnation, again.is_alive) == (2, True)
     wide.until(Kind.LEARNER_STEP)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json, Kind
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish
 from chaoslab.fleet.stressors import Neighbours, Slowness, Stressor
+from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 
 
@@ -62,7 +63,7 @@ LIFE = Incarnation(spec=NodeSpec(name="learner-1", role=Role.LEARNER, command=("
 
 def stepping(stressors: StressRegistry[Incarnation], step_s: float, times: int = 10) -> None:
     data: dict[str, Json] = {"steps": 4, "step_s": step_s}
-    said = Observation(source="learner-1", kind=Kind.LEARNER_STEP, data=data)
+    said = observed(Kind.LEARNER_STEP, data, source="learner-1")
     stressors.hear([said] * times)
 
 

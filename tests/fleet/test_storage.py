@@ -55,7 +55,7 @@ def test_the_newest_file_is_damaged_and_no_other(
     assert (told.source, told.kind) == ("learner-1", Kind.STORAGE_DAMAGED)
     assert (told.data["file"], told.data["how"]) == ("a", how.value)
     assert told.data["digest_before"] != told.data["digest_after"]
-    assert told.data["untouched"] == ["b", "c"]
+    assert told.payload.untouched == ("b", "c")
     assert (told.data["bytes_before"], told.data["bytes_after"]) == (
         1000,
         left[0] if left else None,
@@ -65,7 +65,7 @@ def test_the_newest_file_is_damaged_and_no_other(
 def test_every_file_is_damaged_if_that_is_asked(tmp_path: Path, files: list[Path]) -> None:
     told = storage(tmp_path).damage(Damage.LOSE, every=True)
     assert [one.data["file"] for one in told] == ["b", "c", "a"]
-    assert [one.data["untouched"] for one in told] == [[], [], []]
+    assert [one.payload.untouched for one in told] == [(), (), ()]
     assert not any(path.exists() for path in files)
 
 

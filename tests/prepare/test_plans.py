@@ -26,7 +26,6 @@ from chaoslab.plan.schedule import from_lines
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 from tests.chromium import APPEARANCES, Browser
-from tests.payload_reading import read_whole
 from tests.report.web.stories import CHARTS, values_of_charts
 
 pytestmark = [pytest.mark.gate, pytest.mark.alone]
@@ -192,4 +191,3 @@ def test_the_journal_is_one_line_of_whole_events_without_gaps(kill_half: Done, p
     assert {event.source for event in events} == {"harness", *nodes}
     for event, line in zip(events, lines, strict=True):  # they read back as they were written
         assert line.startswith(f'{event.to_line()[:-1]},"chain":')
-        read_whole(event.kind, event.data)

@@ -16,6 +16,7 @@ from chaoslab.record import journal_file
 from chaoslab.record.journal import JOURNAL, History, Journal
 from chaoslab.record.journal_file import JournalFile, read_journal
 from tests.histories import half_killed
+from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 
 
@@ -166,14 +167,14 @@ def test_a_full_disk_is_an_error_once_and_never_half_a_line(
 ) -> None:
     padding: dict[str, Json] = {"phase": "x" * 200_000}
     with Journal(tmp_path, VirtualClock()) as journal:
-        journal.write(Kind.PHASE_ENTERED, padding)
+        journal.write(observed(Kind.PHASE_ENTERED, padding))
         size_bytes = (tmp_path / JOURNAL).stat().st_size
         with no_file_larger_than(size_bytes + room_bytes):
             with pytest.raises(FleetError, match="healed"):
-                journal.write(Kind.PHASE_ENTERED, {"phase": "lost"})
-            journal.write(Kind.PHASE_ENTERED, {"phase": "lost, too, while it is healed"})
+                journal.write(observed(Kind.PHASE_ENTERED, {"phase": "lost"}))
+            journal.write(observed(Kind.PHASE_ENTERED, {"phase": "lost, too, while it is healed"}))
             assert (tmp_path / JOURNAL).stat().st_size == size_bytes
-        journal.write(Kind.PHASE_ENTERED, {"phase": "there is room again"})
+        journal.write(observed(Kind.PHASE_ENTERED, {"phase": "there is room again"}))
     first, second = History.read(tmp_path).events
     assert (first.seq, second.seq) == (0, 1)
     assert second.payload.phase == "there is room again"
@@ -185,22 +186,22 @@ def test_lines_that_wait_are_on_disk_when_there_are_enough_or_it_is_sealed_or_cl
     with Journal(tmp_path, VirtualClock(), lines_at_once=3) as journal:
         seen = []
         for phase in ("start", "baseline", "inject", "settle"):
-            journal.write(Kind.PHASE_ENTERED, {"phase": phase})
+            journal.write(observed(Kind.PHASE_ENTERED, {"phase": phase}))
             seen.append(len(History.read(tmp_path).events))
         assert seen == [0, 0, 3, 3]
         assert journal.seal.lines == len(History.read(tmp_path).events) == 4
-        journal.write(Kind.PHASE_ENTERED, {"phase": "stop"})
+        journal.write(observed(Kind.PHASE_ENTERED, {"phase": "stop"}))
     assert len(History.read(tmp_path).events) == 5
 
 
 def test_lines_that_wait_are_all_written_once_a_full_disk_has_room(tmp_path: Path) -> None:
     with Journal(tmp_path, VirtualClock(), lines_at_once=2) as journal:
         with no_file_larger_than(40):
-            journal.write(Kind.PHASE_ENTERED, {"phase": "start"})
+            journal.write(observed(Kind.PHASE_ENTERED, {"phase": "start"}))
             with pytest.raises(FleetError, match="healed"):
-                journal.write(Kind.PHASE_ENTERED, {"phase": "lost"})
+                journal.write(observed(Kind.PHASE_ENTERED, {"phase": "lost"}))
             assert journal.seal.lines == 0
-        journal.write(Kind.PHASE_ENTERED, {"phase": "stop"})
+        journal.write(observed(Kind.PHASE_ENTERED, {"phase": "stop"}))
         assert journal.seal.lines == 2
     phases = [event.data["phase"] for event in History.read(tmp_path).events]
     assert phases == ["start", "stop"]
@@ -214,7 +215,7 @@ def record(tmp_path: Path) -> Path:
     """The directory of a finished run: a chained journal, and what run.json says of it."""
     with Journal(tmp_path, VirtualClock()) as journal:
         for event in half_killed().end().events[:30]:
-            journal.write(event.kind, event.data, source=event.source)
+            journal.write(observed(event.kind, event.data, source=event.source))
         (tmp_path / "run.json").write_text(json.dumps({"journal": journal.seal.to_json()}))
     return tmp_path
 
@@ -346,8 +347,8 @@ def test_a_journal_whose_chains_were_made_anew_is_told_by_run_json(record: Path)
     (record / JOURNAL).unlink()
     with Journal(record, VirtualClock()) as journal:
         for event in events[1:]:
-            journal.write(event.kind, event.data, source=event.source)
-        journal.write(events[0].kind, events[0].data)
+            journal.write(observed(event.kind, event.data, source=event.source))
+        journal.write(observed(events[0].kind, events[0].data))
     assert "digest" in refusal(record)
     (record / JOURNAL).write_bytes(b"".join(f"{e.to_line()}\n".encode() for e in events))
     assert JOURNAL in refusal(record)
@@ -379,10 +380,10 @@ def test_observers_wait_while_it_is_urgent_and_miss_nothing(tmp_path: Path) -> N
     with Journal(tmp_path, VirtualClock(), observers=[seen]) as journal:
         for kind in kinds[:2]:
             journal.hurry(is_urgent=True)
-            journal.write(kind, {})
+            journal.write(observed(kind))
         assert seen == []
         assert [event.kind for event in journal.history.events] == kinds[:2]
         journal.hurry(is_urgent=False)
         assert seen == kinds[:2]
-        journal.write(kinds[2], {})
+        journal.write(observed(kinds[2]))
     assert seen == kinds

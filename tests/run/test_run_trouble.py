@@ -11,7 +11,7 @@ from chaoslab.checks import base
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.core.payloads import RunOutcome
+from chaoslab.core.payloads import HarnessStalled, RunOutcome
 from chaoslab.fleet.base import probed
 from chaoslab.plan.model import (
     SYNCER,
@@ -85,8 +85,8 @@ def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path)
 
 
 def test_what_was_out_of_reach_until_the_end_is_on_record(tmp_path: Path) -> None:
-    stage, stalled = Stage(tmp_path, [HALF]), {"silent_s": 20.0, "since_s": 1.0, "host": "far"}
-    told = [Observation(source="harness", kind=Kind.HARNESS_STALLED, data=stalled)]
+    stage, stalled = Stage(tmp_path, [HALF]), HarnessStalled(silent_s=20.0, since_s=1.0, host="far")
+    told = [Observation.of("harness", stalled)]
 
     def hear_out() -> None:
         stage.fleet._observed += told

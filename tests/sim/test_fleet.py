@@ -129,7 +129,7 @@ def test_a_learner_that_is_asked_to_leave_says_goodbye(training: Stage) -> None:
     assert told(training, Kind.LEARNER_LEFT, since=since).data["reason"] == "preempted"
     assert told(training, Kind.MEMBER_LEFT, since=since).data["reason"] == "said_goodbye"
     exited = told(training, Kind.NODE_EXITED, since=since)
-    assert (exited.data["exit_code"], exited.data["sent"]) == (0, ("SIGHUP", "SIGTERM"))
+    assert (exited.payload.exit_code, exited.payload.sent) == (0, ("SIGHUP", "SIGTERM"))
 
 
 def test_a_slowed_learner_takes_longer_for_each_step(training: Stage) -> None:

@@ -6,9 +6,10 @@
 Whoever reads events uses these fields and no keys of `event.data`. Of several kinds `of` returns
 `Event[A] | Event[B]`: use what they share, or narrow with `isinstance(event.payload, A)`.
 
-Writers say an event by its class: `recorder.note(PhaseEntered(phase=…))` in the harness, in a node
-`emit(RoundStored, round=…)`. A new kind is a line in `Kind` and a class here, in the module of who
-says it. The docstrings are the table of kinds in docs/record.md.
+Writers say an event by its class: `recorder.note(PhaseEntered(phase=…))` in the harness,
+`Observation.of(node, NodeExited(…))` in a fleet, `emit(RoundStored, round=…)` in a node. A new kind
+is a line in `Kind` and a class here, in the module of who says it. The docstrings are the table of
+kinds in docs/record.md.
 """
 # ruff: noqa: F403 - all classes of all these modules are meant
 

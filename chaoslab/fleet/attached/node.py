@@ -96,7 +96,7 @@ class AttachedNode(Incarnation):
     def _told_before(self) -> list[Observation]:
         past, self._past = self._past, None
         told = [] if past is None else self._output.take(past.lines)
-        return [one._replace(node_s=None, data=_without_versions(one.data)) for one in told]
+        return [_as_of_now(one) for one in told]
 
     def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED."""
@@ -136,6 +136,7 @@ class AttachedNode(Incarnation):
         return None
 
 
-def _without_versions(data: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What a learner had when it joined is long replaced."""
-    return {**data, "versions": {}} if "versions" in data else data
+def _as_of_now(told: Observation) -> Observation:
+    """Without its time, and without the versions that a learner had when it joined."""
+    data = {**told.data, "versions": {}} if "versions" in told.data else told.data
+    return Observation.read({"source": told.source, "kind": told.kind, "data": data})

@@ -14,6 +14,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -153,7 +154,7 @@ class AttachedPod(AttachedNode):
 
     def probe(self) -> Observation:
         """As its pod shows it; unknown while that ends and does not answer."""
-        gone = probed(self.spec.name, incarnation=self.incarnation, pid=0)
+        gone = partial(probed, self.spec.name, incarnation=self.incarnation, pid=0)
         shown, self._shown = self._shown, None
         if shown is not None and time.monotonic() - shown[0] < _FRESH_S:
             return self._probed(shown[1])
@@ -162,12 +163,12 @@ class AttachedPod(AttachedNode):
         except FleetError:
             if not self.is_taken_away:
                 raise
-            return gone._replace(data={**gone.data, "state": "unknown"})
+            return gone(state="unknown")
         if said is None:
             if self._is_told_dead:  # whoever looks once more is to see it exited as well
                 time.sleep(max(0.0, self._died_s + _LAST_LINES_S - time.monotonic()))
             self._is_told_dead = self._died_s < math.inf
-            return gone
+            return gone()
         return self._probed(said)
 
     def _probed(self, said: Mapping[str, Json]) -> Observation:

@@ -13,14 +13,14 @@ Other threads only carry bytes to the queue on which `poll` waits.
 """
 
 import queue
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
@@ -180,12 +180,13 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
     def _take(self, arrival: Arrival) -> None:
         found = observed(arrival, self._troubles, is_open=self._is_open)
         for seen in found:
-            if seen.kind is Kind.ENGINE_REPORTED and seen.data["action"] == "oom":
-                self._note_out_of_memory(seen.data)
+            said = seen.payload
+            if isinstance(said, EngineReported) and said.action == "oom":
+                self._note_out_of_memory(said)
         self._record(found)
 
-    def _note_out_of_memory(self, reported: Mapping[str, Json]) -> None:
+    def _note_out_of_memory(self, reported: EngineReported) -> None:
         """The engine may say so only after it has said that the container died."""
-        life = self._lives.get(str(reported["node"]))
-        if life is not None and life.incarnation == reported["incarnation"]:
+        life = self._lives.get(reported.node)
+        if life is not None and life.incarnation == reported.incarnation:
             life.was_out_of_memory = True

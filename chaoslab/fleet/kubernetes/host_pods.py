@@ -17,7 +17,8 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import Final, TypeAlias
 
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.hosts_life import HostsLife, of_one_host, probed_as_one
 from chaoslab.fleet.kubernetes import scripts
@@ -125,10 +126,12 @@ class HostPods(Pods):
     def _of_host(self, index: int, seen: Sequence[Observation]) -> list[Observation]:
         """What is told of it: nothing before the last host has started, or all have ended."""
         for one in seen:
-            if one.kind is Kind.NODE_STARTED:
+            payload = one.payload
+            if isinstance(payload, NodeStarted):
+                self._life.pids[index] = payload.pid
                 self._host_started(index, one)
-            elif one.kind is Kind.NODE_EXITED:
-                self._held += self._life.exited(index, one, self.place.clock.now_s())
+            elif isinstance(payload, NodeExited):
+                self._held += self._life.exited(index, payload, self.place.clock.now_s())
                 self.is_over = self._life.is_over
             else:
                 self._held.append(one)
@@ -139,7 +142,6 @@ class HostPods(Pods):
 
     def _host_started(self, index: int, seen: Observation) -> None:
         self._started[index] = seen
-        self._life.pids[index] = int(str(seen.data["pid"]))
         if len(self._started) == len(self._hosts):
             hosts = (
                 self._life.host_started(one, self.incarnation) for one in sorted(self._started)

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation, encode
+from chaoslab.core.events import Json, Observation, encode, read
+from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.node_output import NodeOutput
@@ -102,17 +103,14 @@ class Incarnation(ABC):
     # ---------------------------------------------------------------- what all have in common
 
     def started(self) -> Observation:
-        return Observation(
-            source=self.spec.name,
-            kind=Kind.NODE_STARTED,
-            data={
-                "node": self.spec.name,
-                "role": self.spec.role.value,
-                "incarnation": self.incarnation,
-                **self.facts,
-                "labels": dict(self.spec.labels),
-            },
-        )
+        facts: dict[str, Json] = {
+            "node": self.spec.name,
+            "role": self.spec.role.value,
+            "incarnation": self.incarnation,
+            **self.facts,
+            "labels": dict(self.spec.labels),
+        }
+        return Observation.of(self.spec.name, read(NodeStarted, facts, self.where))
 
     def tell(self, facts: Mapping[str, Json]) -> None:
         """Write one line to its standard input. FleetError if it has none or does not read it."""
@@ -170,5 +168,5 @@ class Incarnation(ABC):
             _log.warning("the end of %s cannot be recorded: %s", node, error)
         pid = self.facts["pid"]
         who: dict[str, Json] = {"node": node, "incarnation": self.incarnation, "pid": pid}
-        data = {**who, **ending, **self._files.last_words(ending)}
-        return [*last, Observation(source=node, kind=Kind.NODE_EXITED, data=data)]
+        facts = {**who, **ending, **self._files.last_words(ending)}
+        return [*last, Observation.of(node, read(NodeExited, facts, self.where))]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.core.payloads import NodeExited
+from chaoslab.core.events import Kind, Observation
+from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.fleet.hosts_life import HostsLife, of_one_host
 from chaoslab.fleet.remote.host import Host
@@ -94,34 +94,34 @@ class Placed:
         number = next((n for n, one in enumerate(self.members) if one.host is host), None)
         if number is None:  # of a host that it has left
             return []
-        if seen.kind is Kind.NODE_STARTED:
-            return self._started(number, seen)
-        if seen.kind is Kind.NODE_EXITED:
-            return self._exited(number, seen, now_s)
+        said = seen.payload
+        if isinstance(said, NodeStarted):
+            return self._started(number, said)
+        if isinstance(said, NodeExited):
+            return self._exited(number, said, now_s)
         return [] if number and seen.kind in _OF_FIRST else [seen]
 
-    def _started(self, number: int, seen: Observation) -> list[Observation]:
+    def _started(self, number: int, said: NodeStarted) -> list[Observation]:
         if number == 0:
-            self.pid = int(str(seen.data["pid"]))
+            self.pid = said.pid
+        started = Observation.of(self.spec.name, said)
         if not self.is_spread:
-            return [seen]
-        life = self._life(seen.data["incarnation"])
-        life.pids[number] = int(str(seen.data["pid"]))
+            return [started]
+        life = self._life(said.incarnation)
+        life.pids[number] = said.pid
         if number == 0:
-            return [seen, *(life.host_started(one, seen.data["incarnation"])
-                            for one in sorted(life.pids))]  # fmt: skip
-        return [life.host_started(number, seen.data["incarnation"])] if 0 in life.pids else []
+            hosts = (life.host_started(one, said.incarnation) for one in sorted(life.pids))
+            return [started, *hosts]
+        return [life.host_started(number, said.incarnation)] if 0 in life.pids else []
 
-    def _exited(self, number: int, seen: Observation, now_s: float) -> list[Observation]:
-        if not self.is_spread:
-            return [self._ended(seen)]
-        said = self._life(seen.data["incarnation"]).exited(number, seen, now_s)
-        return [self._ended(one) if one.kind is Kind.NODE_EXITED else one for one in said]
-
-    def _ended(self, seen: Observation) -> Observation:
-        if seen.data["incarnation"] == self.node.incarnation:
+    def _exited(self, number: int, said: NodeExited, now_s: float) -> list[Observation]:
+        told = [Observation.of(self.spec.name, said)]
+        if self.is_spread:
+            told = self._life(said.incarnation).exited(number, said, now_s)
+        has_ended = any(one.kind is Kind.NODE_EXITED for one in told)
+        if has_ended and said.incarnation == self.node.incarnation:
             self.node = replace(self.node, is_alive=False)
-        return seen
+        return told
 
     # ---------------------------------------------------------------- ends
 
@@ -156,8 +156,8 @@ class Placed:
             lease_over=by_lease,
             last_words=why,
         )
-        return self._exited(numbers[0], Observation.of(self.spec.name, exited), now_s)
+        return self._exited(numbers[0], exited, now_s)
 
-    def _life(self, incarnation: Json) -> HostsLife:
+    def _life(self, incarnation: int) -> HostsLife:
         life = HostsLife(node=self.spec.name, count=len(self.members))
-        return self._lives.setdefault(int(str(incarnation)), life)
+        return self._lives.setdefault(incarnation, life)

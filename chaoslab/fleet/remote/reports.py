@@ -7,21 +7,18 @@ Ground.news ─► Reports.take ─┬─ observation ─► of several processe
 
 import queue
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ChaoslabError
-from chaoslab.core.events import Kind, Observation
-from chaoslab.core.payloads import HarnessStalled
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import DiskBlocked, DiskFreed, HarnessStalled, NodeExited
 from chaoslab.fleet.node_links import HARNESS
 from chaoslab.fleet.remote.contact import GAP_S, AgentLost, Gap
 from chaoslab.fleet.remote.ground import Ground, News
 from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.members import Placed
-
-_OF_HOST: Final = frozenset({Kind.DISK_BLOCKED, Kind.DISK_FREED})
-"""What a host agent says of its host."""
 
 
 class Reports:
@@ -53,21 +50,22 @@ class Reports:
         return []
 
     def _seen(self, host: Host, seen: Observation) -> list[Observation]:
-        if seen.kind in _OF_HOST:
-            return [seen._replace(data={**seen.data, "host": host.name})]
+        said = seen.payload
+        if isinstance(said, DiskBlocked | DiskFreed):  # what an agent says of its host
+            return [Observation.of(HARNESS, replace(said, host=host.name))]
         one = self._placed.get(seen.source)
         if one is None:
             return [seen]
-        if seen.kind is Kind.NODE_EXITED:
-            self._keep_last_words(one.spec.name, seen)
+        if isinstance(said, NodeExited):
+            self._keep_last_words(said)
         return one.see(host, seen, self._clock.now_s())
 
-    def _keep_last_words(self, name: str, seen: Observation) -> None:
+    def _keep_last_words(self, said: NodeExited) -> None:
         """Where people look for them, until the whole log comes from the host."""
-        if words := seen.data.get("last_words"):
-            folder = self._run_directory / "nodes" / name / str(int(str(seen.data["incarnation"])))
+        if said.last_words:
+            folder = self._run_directory / "nodes" / said.node / str(said.incarnation)
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "stderr.log").write_text(f"{words}\n", encoding="utf-8")
+            (folder / "stderr.log").write_text(f"{said.last_words}\n", encoding="utf-8")
 
     def _out_of_reach(self, host: Host, gap: Gap) -> Observation:
         """What came before this came late, as after a time in which the harness stood still."""

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.core.events import Kind, Observation
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import LearnerStep, NodeExited
 from chaoslab.fleet.provider import (
     Condition,
     ProvidedHost,
@@ -178,16 +179,18 @@ class SliceManager:
     def hear(self, seen: Sequence[Observation], now_s: float) -> None:
         """What nodes reported and which ended."""
         for one in seen:
-            known = self._slices.get(one.source)
-            if known is None or one.data.get("incarnation") != known.incarnation:
-                continue  # of a node without a slice, or of a former life, told late
-            if one.kind is Kind.LEARNER_STEP and known.repair is not None:
-                known.repair.stepped(now_s)
-            elif one.kind is Kind.NODE_EXITED:
+            known, said = self._slices.get(one.source), one.payload
+            if known is None or not isinstance(said, LearnerStep | NodeExited):
+                continue  # of a node without a slice
+            if said.incarnation != known.incarnation:
+                continue  # of a former life, told late
+            if isinstance(said, NodeExited):
                 known.is_alive = False
-                known.hosts_lost_s = now_s if one.data.get("host_lost") else None
-                if known.repair is not None and not one.data.get("sent"):
+                known.hosts_lost_s = now_s if said.host_lost else None
+                if known.repair is not None and not said.sent:
                     known.repair.ended(now_s, f"{one.source} ended on its new slice")
+            elif known.repair is not None:
+                known.repair.stepped(now_s)
 
     # ---------------------------------------------------------------- a turn
 

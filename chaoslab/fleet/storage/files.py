@@ -7,12 +7,19 @@
 Faults decide when, and on which nodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Observation, Payload, read
+from chaoslab.core.payloads import (
+    LostFile,
+    StorageDamaged,
+    StorageFilled,
+    StorageFreed,
+    StoragePowerLost,
+)
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.storage import disk, volume
@@ -78,36 +85,35 @@ class Storage:
     def damage(self, how: Damage, *, every: bool) -> list[Observation]:
         """Damage the newest file, or every one; FleetError if there is none."""
         found = self._disk.damage(how, every=every)
+        node, where = self._spec.name, self._disk.where
         if not found:
-            where = self._disk.where
-            raise FleetError(
-                f"{self._spec.name} keeps no file yet in {where}: let the fault come later"
-            )
-        return [self._told(Kind.STORAGE_DAMAGED, measured) for measured in found]
+            raise FleetError(f"{node} keeps no file yet in {where}: let the fault come later")
+        return [self._told(read(StorageDamaged, {"node": node, **one}, where)) for one in found]
 
     def fill(self) -> Observation:
         """Leave no room; FleetError for a node without a volume of its own."""
         if not self.has_volume:
             raise FleetError(f"{self._spec.name} was not given a volume of its own to be filled")
-        return self._told(Kind.STORAGE_FILLED, asdict(self._disk.fill()))
+        return self._told(StorageFilled(node=self._spec.name, **asdict(self._disk.fill())))
 
     def free(self) -> list[Observation]:
         """Give it room again; nothing for a node without a volume of its own."""
         if not self.has_volume:
             return []
-        return [self._told(Kind.STORAGE_FREED, asdict(self._disk.free()))]
+        return [self._told(StorageFreed(node=self._spec.name, **asdict(self._disk.free())))]
 
     def cut_power(self) -> Observation:
         """Lose what was not flushed; FleetError for a node that was not started for that."""
         if not self._spec.loses_power:
             raise FleetError(f"{self._spec.name} was not given a disk whose power can be cut")
         cut = self._disk.cut_power()
-        facts = {**asdict(cut), "lost": [asdict(one) for one in cut.lost]}  # a list, as in JSON
-        return self._told(Kind.STORAGE_POWER_LOST, facts)
+        lost = tuple(LostFile(**asdict(one)) for one in cut.lost)
+        return self._told(
+            StoragePowerLost(node=self._spec.name, refused=cut.refused, files=cut.files, lost=lost)
+        )
 
-    def _told(self, kind: Kind, measured: Mapping[str, Json]) -> Observation:
-        node = self._spec.name
-        return Observation(source=node, kind=kind, data={"node": node, **measured})
+    def _told(self, said: Payload) -> Observation:
+        return Observation.of(self._spec.name, said)
 
 
 class FilesHere:

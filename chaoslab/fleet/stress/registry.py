@@ -202,7 +202,7 @@ class StressRegistry(Generic[LifeT]):
     def hear(self, observations: Iterable[Observation]) -> None:
         """Take note of the step times that nodes report."""
         for one in observations:
-            said = one.event.payload if one.kind is Kind.LEARNER_STEP else None
+            said = one.payload if one.kind is Kind.LEARNER_STEP else None
             if isinstance(said, LearnerStep) and 0 < said.step_s < math.inf:
                 bears = [it for (name, _), it in self._active.items() if name == one.source]
                 for stress in bears:

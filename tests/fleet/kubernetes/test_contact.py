@@ -49,7 +49,7 @@ def test_each_time_without_an_answer_is_reported_from_the_last_answer_on(
     arrivals: Arrivals = queue.Queue()
     asks = contact.Contact(Server(), clock, arrivals)
     asks._run()
-    said = [one.event.payload for arrival in arrivals.queue for one in arrival.observe()]
+    said = [one.payload for arrival in arrivals.queue for one in arrival.observe()]
     assert [(one.since_s, one.silent_s) for one in said] == [pytest.approx(one) for one in told]
     assert all(isinstance(one, HarnessStalled) and "here" in one.what for one in said)
 

@@ -65,7 +65,7 @@ def test_a_host_that_is_killed_takes_the_learner_down_and_it_comes_back(
     assert at_service == f"{stage.fleet._objects.meeting(spec.name)}"  # type: ignore[attr-defined]
     stage.fleet.kill_host(spec.name, -1)  # type: ignore[attr-defined]
     exited = stage.until(Kind.NODE_EXITED)
-    assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+    assert (exited.data["signal"], exited.payload.sent) == ("SIGKILL", ("SIGKILL",))
     assert lost(stage) == [(1, "SIGKILL")]
     stage.fleet.restart(spec.name)
     stage.until_step_of(2)

@@ -127,7 +127,7 @@ def test_a_host_that_is_killed_is_lost_and_the_learner_with_it(found: Learner) -
     assert not found.life.is_over
     lost, exited = found.ends(1, 137)
     assert (lost.kind, lost.data["host"], lost.data["signal"]) == (Kind.HOST_LOST, 1, "SIGKILL")
-    assert (exited.data["signal"], exited.data["sent"]) == ("SIGKILL", ["SIGKILL"])
+    assert (exited.data["signal"], exited.payload.sent) == ("SIGKILL", ("SIGKILL",))
     assert found.life.is_over
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("lightkube")
 
-from chaoslab.core.events import Kind, Observation
+from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes import pod_state
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
@@ -18,6 +18,7 @@ from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes,
 from chaoslab.fleet.kubernetes.rights import rules_of
 from chaoslab.fleet.kubernetes.watch import Watch
 from tests.fleet.kubernetes.fake_cluster import ENDED, RUNNING, ended, pod, waiting
+from tests.payload_reading import observed
 
 BEGIN_S = 1795773600.0
 LABELS = {"chaoslab/node": "learner-0", "chaoslab/incarnation": "2"}
@@ -117,7 +118,7 @@ def test_an_image_that_cannot_be_had_is_reported_once_by_the_clusters_word() -> 
 
 
 def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> None:
-    numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
+    numbers = NumberedPods(lambda state: [observed(Kind.NODE_STARTED, source=state.name)])
     running = seen()
     first, waits, second = (
         replace(running, uid="a", job="j"),
@@ -134,7 +135,7 @@ def test_a_pod_that_replaces_another_of_its_job_is_the_next_incarnation() -> Non
 
 
 def test_pods_of_one_job_with_an_index_each_are_one_incarnation() -> None:
-    numbers = NumberedPods(lambda state: [Observation(source=state.name, kind=Kind.NODE_STARTED)])
+    numbers = NumberedPods(lambda state: [observed(Kind.NODE_STARTED, source=state.name)])
     running = seen()
     hosts = [replace(running, uid=f"u{index}", job="j", index=index) for index in (1, 0)]
     assert [numbers.numbered(one).incarnation for one in hosts] == [2, 2]

@@ -11,6 +11,7 @@ from chaoslab.fleet.slices.manager import SliceManager
 from chaoslab.fleet.slices.repair import Cause
 from chaoslab.fleet.tpu.inventory import Repair
 from tests.fleet.slices.fake_provider import NODES, FakeHosts, FakeProvider, refusal
+from tests.payload_reading import observed
 from tests.waiting import wait_until
 
 LOST, OTHER = NODES
@@ -44,7 +45,7 @@ class Kept:
 
     def hears(self, kind: Kind, incarnation: int, name: str = LOST, **data: Json) -> None:
         facts: dict[str, Json] = {"incarnation": incarnation, **data}
-        self.manager.hear([Observation(source=name, kind=kind, data=facts)], self.now_s)
+        self.manager.hear([observed(kind, facts, source=name)], self.now_s)
 
     def loses(self, condition: Condition) -> None:
         """The provider takes a slice, and its node ends with it."""

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation, encode
+from chaoslab.core.events import Json, Observation, Payload, encode
+from chaoslab.core.payloads import DiskBlocked, DiskFreed
 from chaoslab.fleet.node_links import HARNESS
 from chaoslab.fleet.remote.protocol.messages import from_observation
 
@@ -57,7 +58,7 @@ class Spool:
         """Number what was seen at this time of the host's monotonic clock."""
         lines = self._number(seen, at_s)
         if lines and (changed := self._keep(b"".join(lines), at_s)) is not None:
-            self._number([changed], at_s)
+            self._number([Observation.of(HARNESS, changed)], at_s)
 
     def _number(self, seen: Iterable[Observation], at_s: float) -> list[bytes]:
         """Have it wait for whoever reads; its lines."""
@@ -88,8 +89,11 @@ class Spool:
         said: dict[str, Json] = {"number": number, "at_s": at_s, **from_observation(seen)}
         return encode({"seen": said}).encode() + b"\n"
 
-    def _keep(self, lines: bytes, at_s: float) -> Observation | None:
-        """Write lines to the file; what there is to tell if the disk begins or ends to refuse."""
+    def _keep(self, lines: bytes, at_s: float) -> Payload | None:
+        """Write lines to the file; what there is to tell if the disk begins or ends to refuse.
+
+        The name of the host is added by its harness.
+        """
         is_torn = self._blocked_s is not None
         try:
             self._write(b"\n" + lines if is_torn else lines)
@@ -97,18 +101,13 @@ class Spool:
             if is_torn:
                 return None
             self._blocked_s = at_s
-            return _told(Kind.DISK_BLOCKED, file=SPOOL, reason=str(error))
+            return DiskBlocked(host="", file=SPOOL, reason=str(error))
         if self._blocked_s is None:
             return None
         blocked_s, self._blocked_s = at_s - self._blocked_s, None
-        return _told(Kind.DISK_FREED, blocked_s=blocked_s)
+        return DiskFreed(host="", blocked_s=blocked_s)
 
     def _write(self, data: bytes) -> None:
         """OSError also where only a part of it fits."""
         if self._file.write(data) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def _told(kind: Kind, **facts: Json) -> Observation:
-    """About this host, whose name its harness adds."""
-    return Observation(source=HARNESS, kind=kind, data=facts)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug, PlanError
-from chaoslab.core.events import Json, Kind, Observation, decode
+from chaoslab.core.events import Json, Observation, decode
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.fleet.stressors import Stressor
 
@@ -110,13 +110,8 @@ def from_observation(seen: Observation) -> dict[str, Json]:
 def to_observation(shown: Any) -> Observation:
     """The observation again; Garbled if it is none."""
     try:
-        return Observation(
-            source=str(shown["source"]),
-            kind=Kind(shown["kind"]),
-            data=dict(shown["data"]),
-            node_s=shown.get("node_s"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
+        return Observation.read(shown)
+    except ValueError as error:
         raise Garbled(f"{shown!r} is no observation: {error}") from error
 
 
