@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from chaoslab.core.events import Event, Payload, data_of, kind_of
+from chaoslab.core.events import Event, Observation, Payload, data_of, kind_of
 from chaoslab.core.payloads import (
     BaselineMeasured,
     EvidenceMeasured,
@@ -86,14 +86,14 @@ class ScriptStory:
         )  # fmt: skip
         self.events.append(event)
         for follows in self.whole.see(event):
-            self._append(follows.source, follows.event)
+            self._append(follows)
         return event
 
-    def _append(self, source: str, event: Event) -> None:
+    def _append(self, follows: Observation) -> None:
         self.events.append(
             Event(
-                seq=len(self.events), time_s=self.now_s, source=source, kind=event.kind,
-                data=event.data,
+                seq=len(self.events), time_s=self.now_s, source=follows.source, kind=follows.kind,
+                data=follows.data,
             )
         )  # fmt: skip
 
@@ -194,7 +194,7 @@ class ScriptStory:
     def end(self) -> Self:
         """The harness has seen enough."""
         for follows in self.whole.stop():
-            self._append(follows.source, follows.event)
+            self._append(follows)
         for worker in self.workers.values():
             if worker.is_alive:
                 self.exit(worker.name, signal="SIGTERM")
