@@ -30,7 +30,6 @@ from chaoslab.core.payloads import (
     Payload,
     PhaseReached,
     RoundMerged,
-    TrainerSaid,
 )
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.trainers.reading import Reader, Said
@@ -111,22 +110,7 @@ class NodeOutput:
         return [] if observation is None else [observation]
 
     def _trainer_said(self, lines: Iterable[Said]) -> list[Observation]:
-        return [
-            Observation.of(
-                self._node,
-                TrainerSaid(
-                    node=self._node,
-                    incarnation=self._incarnation,
-                    what=said.what,
-                    step=said.step,
-                    loss=said.loss,
-                    learning_rate=said.learning_rate,
-                    rank=said.rank,
-                    line=said.line,
-                ),
-            )
-            for said in lines
-        ]
+        return [Observation.of(self._node, one.by(self._node, self._incarnation)) for one in lines]
 
     def _hear(self, line: bytes) -> Observation | None:
         if len(line) > LINE_BYTES_MOST:

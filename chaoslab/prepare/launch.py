@@ -25,6 +25,7 @@ from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Script, Training
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.admission import Admission
 from chaoslab.prepare.systems import environment_python
+from chaoslab.trainers.reading import OWN_LINES
 
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
@@ -115,7 +116,7 @@ class Launch:
                     **_UNBUFFERED,
                 },
                 labels=self.plan.labels.get(name, {}),
-                reads=script.patterns,
+                reads=OWN_LINES if script.reads_files else script.patterns,
             )
             for rank, name in enumerate(script.names)
         )

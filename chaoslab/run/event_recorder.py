@@ -17,6 +17,8 @@ from chaoslab.fleet.base import Fleet
 from chaoslab.record.journal import Journal
 from chaoslab.run.triggers import Progress
 
+_LOOK_S = 0.05
+"""Time between two looks at what nodes say in other places than their output."""
 _DRAINS_MOST = 10
 """Nodes may talk faster than they are read."""
 
@@ -30,6 +32,8 @@ class EventRecorder:
     progress: Progress = field(default_factory=Progress)
     derive: Callable[[Event], Sequence[Observation]] = lambda _: ()
     """What follows from an event, to be recorded after it."""
+    elsewhere: Callable[[], Sequence[Observation]] | None = None
+    """What nodes have said in other places than their output; None: they say nothing there."""
     _unread: deque[Observation] = field(default_factory=deque)
     """What the fleet reported and was not taken in yet."""
 
@@ -48,11 +52,18 @@ class EventRecorder:
         What is not taken in when the clock shows `leave_s` is left for the next call.
         """
         if not self._unread:
-            self._unread.extend(self.fleet.poll(until_s))
+            self._unread.extend(self._news(until_s))
         while self._unread:
             self.take(self._unread.popleft())
             if self._unread and self.now_s > leave_s:
                 return
+
+    def _news(self, until_s: float) -> Sequence[Observation]:
+        """What the fleet reports; before it, and before an exit in it, what was said elsewhere."""
+        if self.elsewhere is None:
+            return self.fleet.poll(until_s)
+        reported = self.fleet.poll(min(until_s, self.now_s + _LOOK_S))
+        return (*self.elsewhere(), *reported)
 
     def is_starting(self, names: Iterable[str]) -> bool:
         """Whether the fleet has started one of these that has not reported its start yet."""

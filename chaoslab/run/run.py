@@ -42,6 +42,7 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.nodes_start import start_nodes
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
+from chaoslab.run.script_files import ScriptFiles
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -104,6 +105,8 @@ class Run:
                 stop=plan.training.stop.limits,
             )
             self.recorder.derive = self.whole.see
+            if script.reads_files:
+                self.recorder.elsewhere = ScriptFiles(script, directory.script, self.whole).read
         self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,

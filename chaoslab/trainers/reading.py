@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import TrainerSaid, What
 
 MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
@@ -44,6 +44,19 @@ class Said:
     """From a group `rank`, or from a prefix such as `[rank1]:` or `[GPU1]`."""
     line: str = ""
     """As it was read, without colours, at most 300 characters."""
+
+    def by(self, node: str, incarnation: int) -> TrainerSaid:
+        """The event of a node that said it."""
+        return TrainerSaid(
+            node=node,
+            incarnation=incarnation,
+            what=self.what,
+            step=self.step,
+            loss=self.loss,
+            learning_rate=self.learning_rate,
+            rank=self.rank,
+            line=self.line,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,11 @@ class _Worker:
     """Made in this life."""
     given: int = 0
     """Those of them that are part of a round."""
+    has_steps: bool = False
+    """Whether its lines have had steps."""
     loss: float | None = None
+    said_loss: float | None = None
+    """In a line without a step, of a trainer that prints its steps in others."""
     resumed: int | None = None
     """Step from which this life said that it goes on."""
 
@@ -100,6 +104,11 @@ class Whole:
                 return []
         return [Observation.of(_source(one), one) for one in found]
 
+    @property
+    def lives(self) -> Mapping[str, int]:
+        """The incarnation of each worker that runs."""
+        return {one.name: one.incarnation for one in self._workers.values() if one.is_alive}
+
     def stop(self) -> list[Observation]:
         """The harness is about to end the workers, before any of them is told."""
         self._is_asked = bool(self._stop) and not self._is_met
@@ -111,6 +120,10 @@ class Whole:
         worker = self._workers[said.node]
         if not worker.is_alive or said.incarnation != worker.incarnation:
             return
+        if said.step is None and worker.has_steps:
+            worker.said_loss = said.loss
+            return
+        worker.has_steps = said.step is not None
         step = worker.step + 1 if said.step is None else said.step
         if worker.epoch is not None and step == worker.step:
             return  # said again, as by another rank
@@ -132,7 +145,8 @@ class Whole:
         else:
             made = step - worker.step
             self._stride = max(self._stride, made)
-        worker.step, worker.loss = step, said.loss
+        loss, worker.said_loss = worker.said_loss if said.loss is None else said.loss, None
+        worker.step, worker.loss = step, loss
         worker.steps += made
         yield LearnerStep(
             learner=worker.name,
@@ -141,7 +155,7 @@ class Whole:
             step=step,
             steps=made,
             step_s=(time_s - worker.since_s) / made,
-            loss=said.loss,
+            loss=loss,
             tokens=worker.steps,
             data_position=None,
             learning_rate=said.learning_rate,

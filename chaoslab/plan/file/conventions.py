@@ -26,7 +26,8 @@ _SUFFIXES: Final = ("_bytes_per_s", "_bytes", "_s")
 
 
 def key_of(field: str) -> str:
-    """The plan's key of a dataclass field: `within_s` is written as `within`."""
+    """The plan's key of a dataclass field: `within_s` is written as `within`, `from_` as `from`."""
+    field = field.removesuffix("_")
     return next((field.removesuffix(one) for one in _SUFFIXES if field.endswith(one)), field)
 
 

@@ -7,7 +7,7 @@ Its workers stand in the learners' place; `chaoslab.trainers` reads what they pr
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from chaoslab.core.units import Duration
 from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import Patterns
+from chaoslab.trainers.sources import SourceSettings
 
 MOST_WORKERS: Final = 1_000
 """A larger number is taken for a typing error."""
@@ -49,6 +50,11 @@ class Script:
     preset: str = ""
     """A known trainer, whose patterns stand in the place of the three: `hf-trainer`, `lightning`,
     `torchtitan` and others in docs/trainers.md."""
+    from_: str | Mapping[str, str] = "output"
+    """Where progress is read: `output`, what the workers print; or {file: PATH}, {json_lines:
+    PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`, `loss` and `lr`
+    as names of keys, tags or metrics. `{rank}` and `{folder}` are filled in; one place for all
+    workers needs `reports: one`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it."""
@@ -60,14 +66,22 @@ class Script:
         refuse(self._mistakes())
 
     def _mistakes(self) -> Iterator[PlanError]:
+        if isinstance(self.from_, str) and self.from_ != "output":
+            text = f"must be output, or a place as in {{file: train.log}}, got {self.from_!r}"
+            yield PlanError(text, key="from")
+            return
         rule = f"1 to {MOST_WORKERS}"
         yield from broken(1 <= self.workers <= MOST_WORKERS, "workers", self.workers, rule)
         pause_s = self.max_pause_s
         yield from broken(pause_s > 0, "max_pause", f"{pause_s:g}s", "above 0s")
         try:
-            _ = self.patterns
+            is_of_one = self.source(0, "").place == self.source(1, "").place
         except PlanError as error:
             yield error
+        else:
+            if is_of_one and self.reads_files and self.workers > 1 and self.reports == "each":
+                text = f"is one place for all workers: write {RANK} in it, or `reports: one`"
+                yield PlanError(text, key="from")
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -99,16 +113,35 @@ class Script:
         )
 
     @property
+    def reads_files(self) -> bool:
+        """Whether progress is read elsewhere than in the workers' output."""
+        return not isinstance(self.from_, str)
+
+    def source(self, rank: int, folder: str) -> SourceSettings:
+        """Where the progress of a worker is read; PlanError with the key of what is wrong."""
+        patterns = self.patterns
+        try:
+            if isinstance(self.from_, str):
+                return SourceSettings.of(self.from_, patterns)
+            filled = {key: self._filled(one, rank, folder) for key, one in self.from_.items()}
+            return SourceSettings.of(filled, patterns)
+        except PlanError as error:
+            key = ".".join(filter(None, ("from", error.key)))
+            raise PlanError(error.message, key=key) from error
+
+    @property
     def names(self) -> tuple[str, ...]:
         """worker-0, worker-1, …"""
         return tuple(f"worker-{rank}" for rank in range(self.workers))
 
     def words(self, rank: int, folder: str) -> tuple[str, ...]:
         """The command line of a worker, whose run keeps its files in `folder`."""
-        filled = {
+        return tuple(self._filled(word, rank, folder) for word in shlex.split(self.command))
+
+    def _filled(self, text: str, rank: int, folder: str) -> str:
+        known = {
             RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder, PYTHON: sys.executable
         }  # fmt: skip
-        words = shlex.split(self.command)
-        for name, value in filled.items():
-            words = [word.replace(name, value) for word in words]
-        return tuple(words)
+        for name, value in known.items():
+            text = text.replace(name, value)
+        return text
