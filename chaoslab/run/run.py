@@ -98,6 +98,7 @@ class Run:
         self.fleet, self.directory = fleet, directory
         self.recorder = EventRecorder(fleet=fleet, journal=journal)
         self.whole: Whole | None = None
+        self.files: ScriptFiles | None = None
         if (script := plan.training.script) is not None:
             self.whole = Whole(
                 script.names,
@@ -106,7 +107,8 @@ class Run:
             )
             self.recorder.derive = self.whole.see
             if script.reads_files:
-                self.recorder.elsewhere = ScriptFiles(script, directory.script, self.whole).read
+                self.files = ScriptFiles(script, directory.script, self.whole)
+                self.recorder.elsewhere = self.files.read
         self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,
@@ -379,6 +381,8 @@ class Run:
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.run_loop.close()
+            if self.files is not None:
+                self.files.close()
             self.recorder.note(RunFinished(outcome=self.outcome, reason=reason))
 
     @contextmanager

@@ -25,6 +25,11 @@ class ScriptFiles:
             if one.place != settings[0].place or not self._sources:
                 self._sources[name] = source_of(one, Path.cwd())
 
+    def close(self) -> None:
+        """Close the files."""
+        for source in self._sources.values():
+            source.close()
+
     def read(self) -> list[Observation]:
         """What is new. Of a worker that does not run nobody knows whose word it is: left out."""
         lives = self._whole.lives

@@ -1,5 +1,7 @@
 """Progress that is read in files: whose word it is, and what a plan says of the place."""
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,37 +21,41 @@ def script(place: str, **settings: object) -> Script:
     return Script(from_={"file": place}, **known)  # type: ignore[arg-type]  # as a plan has it
 
 
+@contextmanager
+def reading(story: ScriptStory, folder: Path, of: Script) -> Iterator[ScriptFiles]:
+    with closing(ScriptFiles(of, folder, story.whole)) as files:
+        yield files
+
+
 def said(found: list[Observation]) -> list[tuple[str, int, int | None]]:
-    payloads = [one.event.payload for one in found]
+    payloads = [one.payload for one in found]
     return [(p.node, p.incarnation, p.step) for p in payloads if isinstance(p, TrainerSaid)]
 
 
 def test_a_file_of_each_worker_is_its_own_word(tmp_path: Path) -> None:
-    story = ScriptStory()
-    files = ScriptFiles(script("{folder}/{rank}.log"), tmp_path, story.whole)
-    (tmp_path / "1.log").write_text("step 7 loss 2.5\nstep 8 loss 2.4\nste")
-    assert said(files.read()) == [("worker-1", 1, 7), ("worker-1", 1, 8)]
-    assert files.read() == []
+    with reading(ScriptStory(), tmp_path, script("{folder}/{rank}.log")) as files:
+        (tmp_path / "1.log").write_text("step 7 loss 2.5\nstep 8 loss 2.4\nste")
+        assert said(files.read()) == [("worker-1", 1, 7), ("worker-1", 1, 8)]
+        assert files.read() == []
 
 
 def test_one_file_of_all_is_the_word_of_the_first_that_runs(tmp_path: Path) -> None:
-    story = ScriptStory(is_one_for_all=True)
-    files = ScriptFiles(script("{folder}/all.log", reports="one"), tmp_path, story.whole)
-    log = tmp_path / "all.log"
-    log.write_text("step 7 loss 2.5\n")
-    assert said(files.read()) == [("worker-0", 1, 7)]
-    story.exit("worker-0", signal="SIGKILL")
-    with log.open("a") as more:
-        more.write("step 8 loss 2.5\n")
-    assert said(files.read()) == [("worker-1", 1, 8)]
+    story, log = ScriptStory(is_one_for_all=True), tmp_path / "all.log"
+    with reading(story, tmp_path, script("{folder}/all.log", reports="one")) as files:
+        log.write_text("step 7 loss 2.5\n")
+        assert said(files.read()) == [("worker-0", 1, 7)]
+        story.exit("worker-0", signal="SIGKILL")
+        with log.open("a") as more:
+            more.write("step 8 loss 2.5\n")
+        assert said(files.read()) == [("worker-1", 1, 8)]
 
 
 def test_what_a_file_holds_of_a_worker_that_does_not_run_is_nobodys_word(tmp_path: Path) -> None:
     story = ScriptStory()
-    files = ScriptFiles(script("{folder}/{rank}.log"), tmp_path, story.whole)
-    story.exit("worker-1", signal="SIGKILL")
-    (tmp_path / "1.log").write_text("step 7 loss 2.5\n")
-    assert files.read() == []
+    with reading(story, tmp_path, script("{folder}/{rank}.log")) as files:
+        story.exit("worker-1", signal="SIGKILL")
+        (tmp_path / "1.log").write_text("step 7 loss 2.5\n")
+        assert files.read() == []
 
 
 @pytest.mark.parametrize(
