@@ -51,12 +51,13 @@ class Story(ModelTraining):
         reserve: Sequence[str] = (),
         rejoin_s: float = 1.0,
         twin: "Story | None" = None,
+        is_twin: bool = False,
         pace: Pace | None = None,
         syncer_starts_s: float = 0.0,
     ) -> None:
         super().__init__(learners, rejoin_s, pace or Pace())
         self._syncer_starts_s = syncer_starts_s
-        self.twin = twin
+        self.twin, self.is_twin = twin, is_twin
         self.reserve = tuple(reserve)
         self._injections = 0
         self._open: list[Opened] = []
@@ -104,6 +105,7 @@ class Story(ModelTraining):
             learners=list(self.learners),
             reserve=list(self.reserve),
             version="0",
+            is_twin=self.is_twin,
         )
         self.enter("start")
         self._node_started(SYNCER, "syncer", 1)

@@ -109,12 +109,10 @@ class PastRun:
     def provenance(self) -> Mapping[str, Json]:
         """Digest of each thing besides the plan that affected it; {} if the record does not say."""
         begun = self._begun()
-        return {} if begun is None else begun.provenance or {}
+        return {} if begun is None else begun.provenance
 
     def _begun(self) -> RunStarted | None:
-        """The journal's first line; None of a record of before, of one that breaks off at once, and
-        of one that cannot be read.
-        """
+        """The journal's first line; None if it breaks off at once, or cannot be read."""
         path = self.directory.path / JOURNAL
         if not path.is_file():  # a pipe would keep a reader waiting
             return None

@@ -52,7 +52,7 @@ def bursts(history: History, since_s: float = 0.0, until_s: float = inf) -> Sequ
 
 
 def _sized(history: History) -> Iterator[tuple[str, Sequence[Event[PushAccepted]]]]:
-    """The pushes of each learner in order; older records do not say their sizes."""
+    """The pushes of each learner in order, as far as their sizes are known."""
     by_learner: Mapping[str, list[Event[PushAccepted]]] = {name: [] for name in history.learners}
     for event in history.of(PushAccepted):
         if event.payload.payload_bytes is not None and event.payload.learner in by_learner:

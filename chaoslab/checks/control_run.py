@@ -68,7 +68,7 @@ def why_not_whole(history: History) -> str:
 def _differences(mine: RunStarted, its: RunStarted) -> list[str]:
     """What only one of them says differs, too."""
     found = [name for name, part in _ALIKE.items() if part(mine) != part(its)]
-    ours, theirs = mine.provenance or {}, its.provenance or {}
+    ours, theirs = mine.provenance, its.provenance
     parts = sorted(key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key))
     return list(dict.fromkeys([*found, *parts]))
 

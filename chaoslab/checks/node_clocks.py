@@ -48,7 +48,10 @@ class Stall:
 
 def stalls(history: History) -> tuple[Stall, ...]:
     """Every stretch in which the harness noted that it had stood still, in order."""
-    return tuple(map(_stall, history.of(HarnessStalled)))
+    return tuple(
+        Stall(start_s=event.payload.since_s, end_s=event.time_s, event=event)
+        for event in history.of(HarnessStalled)
+    )
 
 
 def by_node_clocks(history: History) -> History:
@@ -117,10 +120,3 @@ def _offsets_s(life: _Life) -> Mapping[float, float]:
     return {
         stretch: min(least_s.get(stretch + far, math.inf) for far in reach) for stretch in least_s
     }
-
-
-def _stall(event: Event[HarnessStalled]) -> Stall:
-    """Records of older versions do not say since when it stood still."""
-    since_s = event.payload.since_s
-    start_s = event.time_s - event.payload.silent_s if since_s is None else since_s
-    return Stall(start_s=start_s, end_s=event.time_s, event=event)

@@ -105,7 +105,7 @@ class Verdict:
     )
     """What could not be undone: `what`, `where`, `remedy`; empty in a clean run."""
     journal: Seal | None = None
-    """Of the journal that was judged; None for one that was written without chains."""
+    """Of the journal that was judged; None if it was not read from a file."""
     not_judged: tuple[NotJudged, ...] = ()
     """Checks of the plan, and settings of them, that the run was never to answer."""
 
@@ -169,7 +169,7 @@ class Verdict:
         MalformedEvent says what is missing or wrong, or that it must be written anew.
         """
         if isinstance(data, Mapping):
-            _refuse_other_version(str(data.get("schema_version", "1.0")))
+            _refuse_other_version(str(data.get("schema_version", "none")))
         return read_json(cls, data, "verdict.json")
 
 
@@ -322,7 +322,7 @@ def _exit_code(history: History, outcome: Outcome) -> ExitCode:
 
 
 def _refuse_other_version(version: str) -> None:
-    """MalformedEvent unless it can be read; verdicts from before there were versions are 1.0."""
+    """MalformedEvent unless the major version is this one's."""
     major = SCHEMA_VERSION.partition(".")[0]
     if version.partition(".")[0] != major:
         raise MalformedEvent(

@@ -204,7 +204,7 @@ class History:
         self.twin = twin
         """The fault-free twin of the run, when there is one."""
         self.seal = seal
-        """Of the file that it was read from; None for one that was written without chains."""
+        """Of the file that it was read from; None if it was not read from one."""
         self.left_open = tuple(left_open)
         """What, where and remedy of each open undo entry of the run and its twin."""
         self._events: list[Event] = []

@@ -116,8 +116,8 @@ class JournalFile:
 # ---------------------------------------------------------------- reading
 
 
-def read_journal(directory: Path) -> tuple[Sequence[Event], Seal | None]:
-    """The events in a run's directory, and what seals them; None for a record without chains.
+def read_journal(directory: Path) -> tuple[Sequence[Event], Seal]:
+    """The events in a run's directory, and what seals them.
 
     A torn last line is left out. FleetError names file and line if anything is missing, is no
     event, or is not what was written.
@@ -128,36 +128,32 @@ def read_journal(directory: Path) -> tuple[Sequence[Event], Seal | None]:
     written = _written(path)
     events, seal = _read(written, path)
     is_whole = not written or written.endswith(b"\n")
-    if seal is not None and seal_said is None and is_over:
-        why = "the run is over by its outcome, and the journal, whose lines have a chain, has none"
-        raise _damaged(f"{directory / RUN_JSON} lacks the digest of {JOURNAL}", why)
+    if seal_said is None and is_over:
+        raise _damaged(f"{directory / RUN_JSON} lacks the digest of {JOURNAL}", "the run is over")
     _verify(path, seal, seal_said, is_whole=is_whole)
     return events, seal
 
 
 @lru_cache(maxsize=2)
-def _read(written: bytes, path: Path) -> tuple[Sequence[Event], Seal | None]:
-    """What lies in a file that holds these bytes.
+def _read(written: bytes, path: Path) -> tuple[Sequence[Event], Seal]:
+    """The events in a file that holds these bytes, and their seal.
 
     Kept of the latest two files, a run and its twin: one that still holds the same bytes when it is
     read again, as a kept twin that was fetched and is judged, need not be taken apart again.
     """
     events = list[Event]()
     lines = _lines(written)
-    chain = _NOTHING if not lines or _CHAINED.search(lines[0]) else None
+    chain = _NOTHING
     are_plain = _is_plain(written)
     for number, line in enumerate(lines):
         quick = _quickly(line) if are_plain or _is_plain(line) else None
         events.append(quick if quick and quick.seq == number else _event(line, number, path))
-        if chain is None:
-            why = "lines have a chain, or none has" if _CHAINED.search(line) else ""
-        else:
-            chain = _next(chain, line[:-_CHAINED_BYTES])
-            why = "" if line.endswith(_link(chain)) else _broken_chain(line)
-        if why:
-            raise _damaged(f"{path}:{number + 1} was changed", why)
-    seal = None if chain is None else Seal(lines=len(events), digest=chain.hex())
-    return tuple(events), seal
+        chain = _next(chain, line[:-_CHAINED_BYTES])
+        if not line.endswith(_link(chain)):
+            has_chain = _CHAINED.search(line) is not None
+            why = "it, or the line before it, is not what the harness wrote there"
+            raise _damaged(f"{path}:{number + 1} was changed", why if has_chain else "no `chain`")
+    return tuple(events), Seal(lines=len(events), digest=chain.hex())
 
 
 def sealed(directory: Path) -> Seal | None:
@@ -188,19 +184,16 @@ def _facts(path: Path) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def _verify(path: Path, found: Seal | None, said: Seal | None, *, is_whole: bool) -> None:
-    """Whether a journal that was sealed ends where it ended then: with a whole line."""
+def _verify(path: Path, found: Seal, said: Seal | None, *, is_whole: bool) -> None:
+    """FleetError unless a sealed journal ends as it did then, with a whole line."""
     if said is None or (found == said and is_whole):
         return
-    lines = 0 if found is None else found.lines
-    if found is None:
-        why = "its lines had a chain when the run ended, and have none now"
-    elif found == said:
+    if found == said:
         why = "it ended with a whole line when the run ended, and does not now"
-    elif lines == said.lines:
+    elif found.lines == said.lines:
         why = f"it ended with the digest {said.digest}, and ends with {found.digest}"
     else:
-        why = f"it had {said.lines} lines when the run ended, and has {lines}"
+        why = f"it had {said.lines} lines when the run ended, and has {found.lines}"
     raise _damaged(f"{path} is not what {RUN_JSON} says", why)
 
 
@@ -212,12 +205,6 @@ def _next(chain: bytes, body: bytes) -> bytes:
 def _link(chain: bytes) -> bytes:
     """The end of a line, in the place of the brace that closes it."""
     return f',"chain":"{chain.hex()}"}}'.encode()
-
-
-def _broken_chain(line: bytes) -> str:
-    if _CHAINED.search(line):
-        return "it, or the line before it, is not what the harness wrote there"
-    return "lines have a chain, or none has"
 
 
 def _written(path: Path) -> bytes:

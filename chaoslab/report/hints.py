@@ -114,7 +114,7 @@ OTHERWISE = (
     "see all that happened in `chaoslab show {run} --all`, then judge the record again with the "
     "checks of today: `chaoslab show {run} --judge`"
 )
-"""For codes of other packages, and for verdicts of before there were codes."""
+"""For codes of other packages, and findings without a code."""
 
 ALREADY = (
     "the plan says `{setting}` already, so the cause is another: see all that happened in "

@@ -17,7 +17,7 @@ Curve = list[tuple[int, float]]
 
 
 def evaluated(run: Curve, twin: Curve | None) -> History:
-    story = None if twin is None else Story().start().train(2).end(losses=twin)
+    story = None if twin is None else Story(is_twin=True).start().train(2).end(losses=twin)
     return Story(twin=story).start().train(3).end(losses=run).history()
 
 
@@ -109,7 +109,7 @@ def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
     change: Callable[[Story], object], why: str
 ) -> None:
     losses = [(0, 5.0), (1000, 3.0)]
-    twin = Story().start().train(2).end(losses=losses)
+    twin = Story(is_twin=True).start().train(2).end(losses=losses)
     run = Story(twin=twin).start().train(3).end(losses=losses)
     run.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
     twin.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
@@ -134,7 +134,7 @@ def test_a_twin_keeps_about_the_step_time_of_its_run(
     run_s: float | None, twin_s: float | None, outcome: Outcome
 ) -> None:
     def at(step_s: float | None, twin: Story | None = None) -> Story:
-        story = Story(twin=twin).start()
+        story = Story(twin=twin, is_twin=twin is None).start()
         if step_s is not None:
             story.say(Kind.PACE_SET, step_s=step_s, measured_s={})
         return story.train(3 if twin else 2).end(losses=[(0, 5.0), (1000, 3.0)])
@@ -174,7 +174,8 @@ def test_what_cannot_be_compared_is_unknown(history: History) -> None:
 
 
 def test_an_evaluator_that_died_is_named_with_its_last_words() -> None:
-    story = Story(twin=Story().start().end(losses=[(0, 5.0), (9, 4.0)])).start().end()
+    twin = Story(is_twin=True).start().end(losses=[(0, 5.0), (9, 4.0)])
+    story = Story(twin=twin).start().end()
     who: dict[str, Json] = {"node": "evaluator", "incarnation": 1, "pid": 7}
     story.say(Kind.NODE_STARTED, "evaluator", **who, role="evaluator", labels={})
     words = "Traceback (most recent call last):\nKeyError: 'loss'"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaoslab.checks.node_clocks import by_node_clocks, stalls
+from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
 
@@ -73,10 +73,3 @@ def test_each_life_has_its_own_clock() -> None:
 def test_the_order_of_the_record_is_kept() -> None:
     history = heard((10.0, 2.0), (15.0, 3.0), (15.5, 7.5), stall=(10.5, 15.0))
     assert [event.seq for event in by_node_clocks(history).events] == [0, 1, 2, 3]
-
-
-def test_an_older_record_says_only_how_long_the_harness_stood_still() -> None:
-    data = {"silent_s": 6.0, "undone": []}
-    stalled = Event(seq=0, time_s=20.0, source="harness", kind=Kind.HARNESS_STALLED, data=data)
-    (stall,) = stalls(History([stalled]))
-    assert (stall.start_s, stall.end_s) == (14.0, 20.0)

@@ -26,7 +26,7 @@ SOUND = ("all is well", "half is killed", "one is paused", "one is cut off")
 def stories() -> dict[str, Story]:
     """Runs of every shape that a check may meet."""
     losses = [(1000, 4.0), (9000, 3.0)]
-    twin = Story().baseline().train(15).end(losses=losses)
+    twin = Story(is_twin=True).baseline().train(15).end(losses=losses)
     return {
         "all is well": Story(twin=twin).baseline().train(15).end(losses=losses),
         "half is killed": half_killed().end(losses=losses),

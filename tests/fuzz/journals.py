@@ -139,27 +139,26 @@ def _shown(directory: RunDirectory) -> None:
 @cache
 def _records() -> tuple[Record, ...]:
     """With a digest in run.json, without one, with a twin, and from before there were chains."""
-    story = Story(learners=2, rejoin_s=0.25, twin=Story(learners=2).baseline(5).end())
+    story = Story(learners=2, rejoin_s=0.25, twin=Story(learners=2, is_twin=True).baseline(5).end())
     paused = Story(learners=2, rejoin_s=0.25).baseline(1).pause("learner-1", for_s=0.5)
     paused.train(0.5).heal().train(4).settle().end()
     killed = Story(learners=2, rejoin_s=0.25).baseline(1).kill("learner-1", for_s=0.5)
     killed.train(0.5).heal().train(4).settle().end()
     story.baseline(1).touch("learner-1", for_s=0.5).train(0.5).heal().train(4).settle().end()
-    sealed = [_record(one, is_chained=True) for one in (killed, paused, story)]
-    return (*sealed, *sealed, _record(killed, is_chained=False))
+    return tuple(_record(one) for one in (killed, paused, story))
 
 
-def _record(story: Story, *, is_chained: bool) -> Record:
+def _record(story: Story) -> Record:
     """What the writer of a run leaves, and the checks of which it passes all."""
     history = story.history()
     checks = tuple(check for check in _EVERY_CHECK if check.judge(history).outcome is Outcome.PASS)
     with in_memory() as path:
         lines = tuple(event.to_line() for event in history.events)
-        _write_run(path, lines, is_chained=is_chained)
+        _write_run(path, lines)
         if story.twin:
             (path / "twin").mkdir()
             twin = [event.to_line() for event in story.twin.events]
-            _write_run(path / "twin", twin, is_chained=is_chained)
+            _write_run(path / "twin", twin)
         files = {
             str(file.relative_to(path)): file.read_bytes()
             for file in path.rglob("*")
@@ -169,7 +168,7 @@ def _record(story: Story, *, is_chained: bool) -> Record:
     return Record(tuple(history.events), lines, checks, files)
 
 
-def _write_run(path: Path, lines: Sequence[str], *, is_chained: bool) -> None:
+def _write_run(path: Path, lines: Sequence[str]) -> None:
     """journal.jsonl, run.json, undo_log.jsonl."""
     facts: dict[str, Any] = {
         "plan": "fuzz", "seed": 1, "fleet": "local", "outcome": "completed",
@@ -178,14 +177,11 @@ def _write_run(path: Path, lines: Sequence[str], *, is_chained: bool) -> None:
         "learners_rejoined": {"learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True}},
         "twin": {"outcome": "completed"},
     }  # fmt: skip
-    if is_chained:
-        file = JournalFile(path)
-        for line in lines:
-            file.append(line)
-        file.close()
-        facts["journal"] = file.seal.to_json()
-    else:
-        (path / JOURNAL).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    file = JournalFile(path)
+    for line in lines:
+        file.append(line)
+    file.close()
+    facts["journal"] = file.seal.to_json()
     (path / RUN_JSON).write_text(json.dumps(facts, indent=2), encoding="utf-8")
     (path / UNDO_LOG).write_bytes(_BOOK)
     (path / UNDO_LOG).chmod(0o600)
@@ -238,7 +234,7 @@ def _write_lies(chance: random.Random, record: Record, path: Path) -> None:
         moved = [*lines[:one], *lines[other:], *lines[one:other]]
         lines = [f'{{"seq":{n},{line.partition(",")[2]}' for n, line in enumerate(moved)]
     lines = [line.encode(errors="backslashreplace").decode() for line in lines]
-    _write_run(path, lines, is_chained=chance.random() < 0.9)
+    _write_run(path, lines)
 
 
 def _lie(chance: random.Random, event: Event) -> Event:

@@ -26,7 +26,13 @@ def lines() -> list[str]:
 
 
 def write(folder: Path, lines: list[str], *, torn: bytes = b"") -> None:
-    (folder / JOURNAL).write_bytes("".join(f"{line}\n" for line in lines).encode() + torn)
+    (folder / JOURNAL).unlink(missing_ok=True)
+    file = JournalFile(folder)
+    for line in lines:
+        file.append(line)
+    file.close()
+    with (folder / JOURNAL).open("ab") as journal:
+        journal.write(torn)
 
 
 def refusal(folder: Path) -> str:
@@ -255,9 +261,6 @@ def test_the_writer_the_reader_and_run_json_agree_on_the_seal(record: Path) -> N
     assert seal.lines == len(written(record))
     assert json.loads((record / "run.json").read_text())["journal"] == seal.to_json()
     assert seal.digest in written(record)[-1].decode()
-    write(record, [event.to_line() for event in History.read(record).events])
-    (record / "run.json").unlink()
-    assert History.read(record).seal is None, "a journal without chains is read as before"
 
 
 @pytest.mark.parametrize(

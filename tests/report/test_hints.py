@@ -88,7 +88,7 @@ def test_a_damaged_plan_is_named_by_its_name(tmp_path: Path) -> None:
     assert Record.of(RunDirectory(path=run), run="3f9a1c", path=run).plan == "kill_half"
 
 
-def test_codes_of_packages_and_old_verdicts_have_a_hint_too() -> None:
+def test_codes_of_packages_and_findings_without_codes_have_a_hint_too() -> None:
     said = OTHERWISE.format(run=RECORD.run)
     assert hint(finding("of_a_package"), RECORD) == hint(finding(), RECORD) == said
 

@@ -66,15 +66,14 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     """None: chaoslab's own learners train, or a system of others."""
     version: str
     """Version of chaoslab that made the record."""
-    plan_digest: str | None = None
-    """SHA-256 of plan.resolved.yaml as it was carried out."""
-    is_twin: bool = True
-    """Whether it is a fault-free twin; older records, which do not say it, may be one."""
-    provenance: Mapping[str, Json] | None = None
+    plan_digest: str = ""
+    """SHA-256 of plan.resolved.yaml as it was carried out; empty without that file."""
+    is_twin: bool = False
+    """Whether it is a fault-free twin."""
+    provenance: Mapping[str, Json] = field(default_factory=dict)
     """Digest of each part that decides how it trains: a run and its twin have the same."""
     without: tuple[Need, ...] = ()
-    """What it was never to have, so that checks which need it are left out: twin, whole_training,
-    step_time."""
+    """What it was never to have, so that checks which need it are left out."""
 
 
 class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
@@ -190,7 +189,7 @@ class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
     """
 
     silent_s: float
-    since_s: float | None = None
+    since_s: float
     """From when on, on the harness's clock."""
     undone: tuple[str, ...] = ()
     """What its janitor undid meanwhile."""

@@ -220,7 +220,7 @@ class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
     norm: float | None = None
     """Of its outer gradient, L2 over the fragment."""
     payload_bytes: int | None = None
-    """Size of its payload; older records lack it."""
+    """Size of its payload; None where a system of others does not tell it."""
 
 
 class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):

@@ -38,7 +38,7 @@ def whole_story() -> Story:
 
 @functools.cache
 def _whole_story() -> Story:
-    twin = Counted().baseline().train(40).settle().end(losses=LOSSES)
+    twin = Counted(is_twin=True).baseline().train(40).settle().end(losses=LOSSES)
     story = Counted(twin=twin).baseline().kill("learner-1", "learner-3").train(6).heal()
     return story.train(10).cut_and_healed("learner-1").train(5).settle().end(losses=LOSSES)
 

@@ -140,7 +140,13 @@ def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path:
 @pytest.mark.deep
 def test_an_hour_of_sixteen_learners_with_everything_stays_below_300_kb(tmp_path: Path) -> None:
     pace = Pace(tick_s=1.0, steps=1, ticks=4)
-    twin = Counted(learners=16, pace=pace).baseline(120).train(3480).settle().end(losses=LOSSES)
+    twin = (
+        Counted(learners=16, pace=pace, is_twin=True)
+        .baseline(120)
+        .train(3480)
+        .settle()
+        .end(losses=LOSSES)
+    )
     story = Counted(learners=16, pace=pace, rejoin_s=2.0, twin=twin).baseline(120)
     for number in range(50):
         name = f"learner-{number % 16}"
