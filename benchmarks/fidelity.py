@@ -38,7 +38,7 @@ from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RESOLVED_PLAN
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "experiments" / "fidelity"
@@ -160,7 +160,7 @@ def _simulated(
             refuse_impossible(
                 prepared.plan, prepared.schedule, prepared.fleet_setup.fleet, prepared.links
             )
-            judged = carry_out(prepared, Path(folder))
+            judged = run_and_judge(prepared, Path(folder))
             if ended := next((f for f in judged.verdict.findings if f.check == "run"), None):
                 sys.exit(f"{plan}, seed {seed}: {ended.reason}")
             run = judged.directory.path

@@ -19,7 +19,7 @@ from chaoslab.calibration.samples import samples_of
 from chaoslab.core.payloads import PaceSet
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.costs import Costs
 from tests.whole_runs import start, verdict_of
 
@@ -93,7 +93,7 @@ def simulated(costs: Costs, step_s: float, folder: Path) -> Iterator[Figures]:
     )  # fmt: skip
     for seed in SEEDS:
         asked = Asked(plan=str(folder / "plan.yaml"), fleet="sim", settings=settings, seed=seed)
-        yield figures_of(carry_out(prepare(asked), folder).directory.path)
+        yield figures_of(run_and_judge(prepare(asked), folder).directory.path)
 
 
 def beyond(real: Figures, made: Sequence[Figures]) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.undo.janitor import heal
 from tests.fleet.sshd import SshHost, switch_off, switched_on
 from tests.ssh_runs import fleet_of_hosts, left_on
@@ -52,7 +52,7 @@ def judged_run(
     plan.write_text(PLAN.format(within=within_s, settle=within_s + 5))
     settings = (f"fleet.inventory={inventory}", "fleet.lease=6s")
     asked = Asked(plan=str(plan), settings=settings, fleet="ssh")
-    return carry_out(prepare(asked), folder / "runs", [_Watching(then)])
+    return run_and_judge(prepare(asked), folder / "runs", [_Watching(then)])
 
 
 class _Watching:

@@ -17,7 +17,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import HostStarted, LinkShaped, ProviderReported, RepairMoved
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from tests.fake_tpu import FakeCloud, Times, served
 from tests.fleet.sshd import SshHost, ssh_hosts, switch_off
 from tests.ssh_runs import left_on
@@ -144,7 +144,7 @@ def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
     with slices_up(tmp_path, 6, TWO_SLICES) as (inventory, fake, hosts):
         fake.times, before = Times(queue_s=3.0, create_s=2.0, delete_s=1.0), set(fake.ids)
         asked = Asked(plan=str(plan), settings=(f"fleet.inventory={inventory}",), fleet="tpu-vm")
-        judged = carry_out(prepare(asked), tmp_path / "runs")
+        judged = run_and_judge(prepare(asked), tmp_path / "runs")
         assert judged.error is None
         assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()
         assert left_on(hosts[:1]) == []

@@ -21,7 +21,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History, Observer
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.undo.log import open_undos
 from tests.whole_runs import left_over
 
@@ -79,7 +79,7 @@ def node_pid(root: Path, node: str) -> int:
 
 
 def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> Judged:
-    return carry_out(prepare(Asked(plan=str(plan))), root / "runs", observers)
+    return run_and_judge(prepare(Asked(plan=str(plan))), root / "runs", observers)
 
 
 # ---------------------------------------------------------------- on real nodes

@@ -171,10 +171,7 @@ def simulated(asked: Asked, seeds: Sequence[int]) -> Tried:
 def _once(asked: Asked, seed: int, root: Path) -> Tried:
     prepared = prepare(replace(asked, seed=seed, fleet="sim"))
     try:
-        with run_plan(
-            prepared.plan, prepared.schedule, text=prepared.text, root=root,
-            fleet_setup=prepared.fleet_setup, links=prepared.links,
-        ) as directory:  # fmt: skip
+        with run_plan(prepared, root) as directory:
             pass
     except (PlanError, AbilityError):
         raise

@@ -27,7 +27,7 @@ from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import MTOKENS, NATS, SECONDS, TIMES, Unit
 from chaoslab.prepare.plans import Prepared, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
@@ -79,7 +79,7 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
 
 def _finished(prepared: Prepared) -> Judged:
     """A run that went to its end."""
-    judged = carry_out(prepared, _RUNS)
+    judged = run_and_judge(prepared, _RUNS)
     if judged.error is not None:
         raise judged.error
     if judged.verdict.exit_code is ExitCode.INTERRUPTED:

@@ -39,11 +39,8 @@ def simulated(prepared: Prepared) -> Judged:
         raise HarnessBug(f"{prepared.plan.name} would be run on a fleet that is not simulated")
     with (
         TemporaryDirectory(prefix="chaoslab-simulated-") as folder,
-        run_plan(
-            prepared.plan, prepared.schedule, text=prepared.text, root=Path(folder),
-            fleet_setup=prepared.fleet_setup, links=prepared.links,
-        ) as directory,
-    ):  # fmt: skip
+        run_plan(prepared, Path(folder)) as directory,
+    ):
         judged = judged_by(expected(prepared.plan), directory)
     if judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -12,12 +12,9 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ChaoslabError, PlanError
 from chaoslab.core.payloads import RoundMerged, RunFinished, RunOutcome, Status
+from chaoslab.experiments.simulated_runs import made_ready
 from chaoslab.fuzz.plans import is_possible
 from chaoslab.plan.model import FaultPlan, Injection
-from chaoslab.plan.schedule import roster_of, schedule
-from chaoslab.prepare.links import link_setup
-from chaoslab.prepare.plans import fleet_setup
-from chaoslab.prepare.setup import PlanText
 from chaoslab.replay.explicit import explicit
 from chaoslab.run.experiment import run_plan
 from chaoslab.run.judged_run import expected, judged_by
@@ -54,24 +51,18 @@ def run(plan: FaultPlan) -> Trial:
 
     KeyboardInterrupt if it was interrupted: that says nothing about the plan.
     """
-    drawn = schedule(plan, roster_of(plan))
+    prepared = made_ready(plan)
+    injections = prepared.schedule.injections
     with TemporaryDirectory(prefix="chaoslab-fuzz-") as folder:
         try:
-            with run_plan(
-                plan,
-                drawn,
-                text=PlanText(source="", resolved=""),
-                root=Path(folder),
-                fleet_setup=fleet_setup(plan),
-                links=link_setup(plan),
-            ) as directory:
+            with run_plan(prepared, Path(folder)) as directory:
                 pass
         except PlanError:
             raise
         except ChaoslabError as error:
             return Trial(
                 plan=plan,
-                injections=drawn.injections,
+                injections=injections,
                 violations=frozenset({(HARNESS, type(error).__name__)}),
                 reasons=(str(error),),
             )
@@ -86,7 +77,7 @@ def run(plan: FaultPlan) -> Trial:
         reasons.append(f"the run ended as {outcome}, not by its stop rule")
     return Trial(
         plan=plan,
-        injections=drawn.injections,
+        injections=injections,
         violations=frozenset(found),
         reasons=tuple(reasons),
         rounds=len(judged.history.of(RoundMerged)),

@@ -23,6 +23,11 @@ class FleetSetup:
     """Its clock is virtual and it starts nothing on this machine: there is nothing to undo should
     the harness die, and what this machine is has no part in what comes out."""
 
+    @property
+    def calendar(self) -> Clock:
+        """The clock by which a run is dated and found again: never a virtual one."""
+        return WallClock() if self.is_simulated else self.clock()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSetup:

@@ -32,7 +32,7 @@ from chaoslab.prepare.plans import Asked, decode, prepare
 from chaoslab.report.console import Plain
 from chaoslab.report.files import read_verdict
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 _VERDICT = "verdict"
 _LOCK = "one_run.lock"
@@ -178,7 +178,7 @@ def make(asked: Asked, root: Path) -> Judged:
 
 
 def _carried_out(asked: Asked, root: Path) -> Judged:
-    judged = carry_out(prepare(asked), root, [Plain(sys.stderr, RunStory())])
+    judged = run_and_judge(prepare(asked), root, [Plain(sys.stderr, RunStory())])
     sys.stderr.write(f"the record lies in {judged.directory.path}\n")
     if judged.error is None and judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -18,20 +18,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import Need, PaceSet, RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.settings import FleetFactory
 from chaoslab.plan.model import FaultPlan, Injection
-from chaoslab.plan.schedule import Schedule, to_lines
+from chaoslab.plan.schedule import to_lines
 from chaoslab.prepare.disk_room import refuse_full_disk
 from chaoslab.prepare.lacking import lacking
+from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.preflight import refuse_impossible
-from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
+from chaoslab.prepare.setup import FleetSetup, LinkSetup
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
@@ -71,71 +70,56 @@ class _Means:
     undo_log: UndoLogFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """What is attached to a run from outside."""
-
-    made: Callable[[RunDirectory], object] = lambda _: None
-    """Told the directory as soon as it is there: other runs may be made under the same root."""
-    inbox: Inbox | None = None
-    """Orders of the operators of a game-day, whose run has no twin: that would take as long."""
-
-
-_ALONE: Final = Attached()
-
-
 @contextmanager
 def run_plan(
-    plan: FaultPlan,
-    schedule: Schedule,
-    *,
-    text: PlanText,
+    prepared: Prepared,
     root: Path,
-    fleet_setup: FleetSetup,
-    links: LinkSetup | None = None,
     observers: Sequence[Observer] = (),
-    attached: Attached = _ALONE,
+    *,
+    made: Callable[[RunDirectory], object] = lambda _: None,
+    inbox: Inbox | None = None,
 ) -> Iterator[RunDirectory]:
     """Carry a plan out; the block gets its record, whatever came of it: `outcome` in run.json says.
+
+    `made` is told the directory as soon as it is there: other runs may be made under the same root.
+    `inbox`: orders of the operators of a game-day, whose run has no twin, which would take as long.
 
     In the block, too, a janitor stands behind what the harness writes. AbilityError or PlanError
     before anything was made. FleetError or HarnessBug when the run broke: everything was
     healed and ended before, and the record is kept.
     """
-    links = links or LinkSetup()
-    kind = links.ask().kind
-    refuse_impossible(plan, schedule, fleet_setup.fleet, links)
+    plan, fleet_setup, is_gameday = prepared.plan, prepared.fleet_setup, inbox is not None
+    links = prepared.links.ask().kind
+    refuse_impossible(plan, prepared.schedule, fleet_setup.fleet, prepared.links)
     refuse_full_disk(plan, root)
-    calendar = _calendar(fleet_setup)
-    directory = RunDirectory.create(root, plan.name, calendar)
-    attached.made(directory)
-    directory.note(
-        started=calendar.wall(),
-        links=kind,
-        **_facts(plan, schedule, fleet_setup.fleet, is_kept=bool(text.resolved)),
-        **({GAMEDAY: True} if attached.inbox is not None else {}),
-    )
-    if attached.inbox is not None:
+    directory = RunDirectory.create(root, plan.name, fleet_setup.calendar)
+    made(directory)
+    _write_plan(directory, prepared, links, is_gameday=is_gameday)
+    if is_gameday:
         plan = replace(plan, limits=replace(plan.limits, timeout_s=plan.charter.length_s))
-    directory.write_plan(source=text.source, resolved=text.resolved)
-    directory.write_schedule(text.secrets.lines(to_lines(schedule)))
-    with _guarded(directory, fleet_setup) as guard:
+    janitor: AbstractContextManager[Guard | None] = (
+        nullcontext() if fleet_setup.is_simulated else start_janitor(directory.path)
+    )
+    with janitor as guard:
         with (
-            _counted_signals(attached.inbox) as interrupts,
+            _counted_signals(inbox) as interrupts,
             UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
         ):
             means = _Means(
                 fleet_setup=fleet_setup,
-                links=links,
-                secrets=text.secrets,
+                links=prepared.links,
+                secrets=prepared.text.secrets,
                 interrupts=interrupts,
                 guard=guard,
                 undo_log=undo_log,
             )
-            simulator = _simulator(fleet_setup)
-            without = lacking(plan, is_gameday=attached.inbox is not None)
+            without = lacking(plan, is_gameday=is_gameday)
             wants_twin = Need.TWIN not in without
-            provenance = twin.provenance(plan, links=kind, simulated_by=simulator)
+            provenance = twin.provenance(
+                plan,
+                links=links,
+                simulated_by=fleet_setup.fleet if fleet_setup.is_simulated else None,
+            )
             basis = Basis(
                 provenance=provenance,
                 plan_digest=directory.plan_digest() or "",
@@ -151,12 +135,42 @@ def run_plan(
             )
             with twin_run.begun_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers
-                outcome, run = _carry_out(
-                    plan, schedule.injections, directory, means, basis, seen_by
+                outcome, run = _execute(
+                    plan, prepared.schedule.injections, directory, means, basis, seen_by
                 )
                 if wants_twin and outcome is RunOutcome.COMPLETED:
                     directory.note(twin=twin_run.reused_or_made(run, observers, beside))
         yield directory
+
+
+def _write_plan(
+    directory: RunDirectory, prepared: Prepared, links: str, *, is_gameday: bool
+) -> None:
+    """run.json as it is before the run, the plan and the schedule."""
+    plan, schedule, text = prepared.plan, prepared.schedule, prepared.text
+    fleet = prepared.fleet_setup.fleet
+    own: dict[str, Json] = {}
+    if text.resolved:
+        own = {"versions": versions(), "git": git_state(Path.cwd()), "host": host()}
+    if is_gameday:
+        own[GAMEDAY] = True
+    directory.note(
+        started=prepared.fleet_setup.calendar.wall(),
+        links=links,
+        plan=plan.name,
+        seed=plan.seed,
+        fleet=fleet.kind,
+        abilities=sorted(fleet.abilities),
+        plan_hash=fingerprint(plan),
+        schedule_hash=fingerprint(schedule.injections),
+        **own,
+        outcome=None,
+        exit_code=None,
+        training_continued=None,
+        learners_rejoined=None,
+    )
+    directory.write_plan(source=text.source, resolved=text.resolved)
+    directory.write_schedule(text.secrets.lines(to_lines(schedule)))
 
 
 def was_interrupted(directory: RunDirectory) -> bool:
@@ -168,7 +182,7 @@ def was_interrupted(directory: RunDirectory) -> bool:
     return RunOutcome.INTERRUPTED.value in outcomes
 
 
-def _carry_out(
+def _execute(
     plan: FaultPlan,
     injections: Sequence[Injection],
     directory: RunDirectory,
@@ -176,6 +190,7 @@ def _carry_out(
     basis: Basis,
     observers: Sequence[Observer],
 ) -> tuple[RunOutcome, History]:
+    """Make the journal, the links and the fleet, execute the run, and note how it ended."""
     clock = means.fleet_setup.clock()
     undo_log = means.undo_log
     with Journal(
@@ -233,7 +248,7 @@ def _conclude(run: Run, journal: Journal, directory: RunDirectory, means: _Means
     directory.note(
         outcome=run.outcome.value,
         reason=means.secrets.text("; ".join(run.remarks)),
-        ended=_calendar(means.fleet_setup).wall(),
+        ended=means.fleet_setup.calendar.wall(),
         journal=journal.seal.to_json(),
     )
     for log in directory.logs() if means.secrets.values else ():
@@ -250,23 +265,6 @@ def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:
         due_within=means.undo_log.due_within,
         residue=partial(residue, directory, leftovers),
     )
-
-
-def _guarded(
-    directory: RunDirectory, fleet_setup: FleetSetup
-) -> AbstractContextManager[Guard | None]:
-    """A janitor, unless nothing is started that it could have to end."""
-    return nullcontext() if fleet_setup.is_simulated else start_janitor(directory.path)
-
-
-def _simulator(fleet_setup: FleetSetup) -> FleetFactory | None:
-    """What simulates the fleet; None if it is real."""
-    return fleet_setup.fleet if fleet_setup.is_simulated else None
-
-
-def _calendar(fleet_setup: FleetSetup) -> Clock:
-    """By which a run is dated and found again: never a virtual clock's."""
-    return WallClock() if fleet_setup.is_simulated else fleet_setup.clock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +292,7 @@ class _Twin:
             yield beside
         finally:
             if beside is not None and beside.abandon():
-                self._discard()
+                shutil.rmtree(self.directory.twin, ignore_errors=True)
 
     def _begun(self) -> TwinBeside | None:
         is_kept = self.name is not None and twin.is_kept(self.name, self.root)
@@ -315,7 +313,7 @@ class _Twin:
         if beside is not None:
             if beside.finish(tokens, self.means.interrupts):
                 return self._facts(was_kept=False)
-            self._discard()
+            shutil.rmtree(self.directory.twin, ignore_errors=True)
         folder = self.directory.make_twin()
         if self.name is not None and twin.fetch(self.name, self.root, folder, run):
             return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
@@ -337,11 +335,11 @@ class _Twin:
         observers: Sequence[Observer],
     ) -> None:
         plan, means = self.plan, self.means
-        folder.note(plan=plan.name, seed=plan.seed, started=_calendar(means.fleet_setup).wall())
+        folder.note(plan=plan.name, seed=plan.seed, started=means.fleet_setup.calendar.wall())
         try:
             with UndoLogFile(folder.path) as undo_log:
                 basis = replace(self.basis, plan_digest="", is_twin=True, least_tokens=least_tokens)
-                _, made = _carry_out(
+                _, made = _execute(
                     twin.without_faults(plan, step_s),
                     (),
                     folder,
@@ -355,34 +353,9 @@ class _Twin:
             reason = means.secrets.text(str(error))
             folder.note(outcome=RunOutcome.BROKEN.value, reason=reason)
 
-    def _discard(self) -> None:
-        shutil.rmtree(self.directory.twin, ignore_errors=True)
-
     def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
         facts = RunDirectory(path=self.directory.twin).facts
         return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": was_kept}
-
-
-def _facts(
-    plan: FaultPlan, schedule: Schedule, factory: FleetFactory, *, is_kept: bool
-) -> dict[str, Json]:
-    return {
-        "plan": plan.name,
-        "seed": plan.seed,
-        "fleet": factory.kind,
-        "abilities": sorted(factory.abilities),
-        "plan_hash": fingerprint(plan),
-        "schedule_hash": fingerprint(schedule.injections),
-        **(_made_here() if is_kept else {}),
-        "outcome": None,
-        "exit_code": None,
-        "training_continued": None,
-        "learners_rejoined": None,
-    }
-
-
-def _made_here() -> dict[str, Json]:
-    return {"versions": versions(), "git": git_state(Path.cwd()), "host": host()}
 
 
 @contextmanager

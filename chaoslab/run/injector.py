@@ -6,14 +6,16 @@
 
 It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
 `act` does what is due, and `next_time_s` says when to call it again. So that a fault comes on time,
-`prepare` does beforehand what is possible, and of one whose time is known the limits are asked and
-`fault.injecting` is written a moment before it. Then nothing stands between the time and the fault:
-no report of a node is read, no disk is waited for. See `waiting` for those that were not begun.
+`waiting.prepare` does beforehand what is possible, and of one whose time is known the limits are
+asked and `fault.injecting` is written a moment before it. Then nothing stands between the time and
+the fault: no report of a node is read, no disk is waited for. See `waiting` for those that were not
+begun.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any, NamedTuple
 
 from chaoslab.core.errors import FleetError
@@ -31,15 +33,13 @@ from chaoslab.core.payloads import (
     Obstacle,
     OfInjection,
 )
-from chaoslab.faults.base import Fault, ShapesLinks
+from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import SYNCER, Injection, Limits
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
-from chaoslab.run.blast_radius import Forbidden, forbidden
 from chaoslab.run.event_recorder import EventRecorder
-from chaoslab.run.evidence import gather
-from chaoslab.run.open_injection import OpenInjection
+from chaoslab.run.open_injection import Forbidden, OpenInjection, forbidden, gather, targets_of
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
@@ -101,25 +101,29 @@ class Injector:
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
-        return not is_open and not self.is_kept and not self.waiting
+        return not (self._will_heal or self.is_kept or self.waiting)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or is to come by time or an operator."""
-        is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
         is_awaited = self.is_kept or any(self.waiting.held.values())
-        return is_open or is_awaited or any(True for _ in self._planned())
+        has_steps = any(one.steps for one in self._opened)
+        return self._will_heal or is_awaited or has_steps or any(self.waiting.due())
+
+    @property
+    def _will_heal(self) -> bool:
+        """Whether something that is open heals before the end, as far as that has not failed."""
+        return any(one.heals_s is not None and not one.unhealed for one in self._opened)
 
     @property
     def away(self) -> frozenset[str]:
         """Nodes that an open injection has taken away from training."""
-        return _targets(one for one in self._opened if one.fault.takes_away)
+        return targets_of(one for one in self._opened if one.fault.takes_away)
 
     @property
     def returning(self) -> frozenset[str]:
         """Those of them that it will give back."""
-        return _targets(
+        return targets_of(
             one for one in self._opened if one.fault.takes_away and one.heals_s is not None
         )
 
@@ -146,14 +150,10 @@ class Injector:
         return under + lost + missed + awaited
 
     @property
-    def next_time_s(self) -> float | None:
-        """When `act` has something to do even if no news comes; None if it never has."""
+    def next_time_s(self) -> float:
+        """When `act` has something to do even if no news comes; inf if it never has."""
         following = self._next()
-        return None if following is None else following.begins_s
-
-    def prepare(self, *, within_s: float) -> None:
-        """Do beforehand what is possible for injections that are due within so long."""
-        self.waiting.prepare(within_s=within_s)
+        return inf if following is None else following.begins_s
 
     def act(self) -> bool:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
@@ -212,34 +212,31 @@ class Injector:
         return min(self._agenda(), key=lambda due: due.time_s, default=None)
 
     def _agenda(self) -> Iterator[_Due]:
-        yield from self._planned()
         for one in self._opened:
             if one.again_s is not None:
                 yield _Due(one.again_s, one.again_s, partial(self._undo, one))
-
-    def _planned(self) -> Iterator[_Due]:
-        for one in self._opened:
-            if one.heals_s is not None and one.again_s is None:
+            elif one.heals_s is not None:
                 yield _Due(one.heals_s, one.heals_s, partial(self._end, one))
             for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
         for asked_s, injection in self.waiting.due():
-            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._inject, injection, asked_s))
+            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._begin, injection, asked_s))
 
     # ---------------------------------------------------------------- one injection
 
-    def _inject(self, injection: Injection, asked_s: float) -> None:
-        """Begin it; whoever announced the phase that it waited for may go on afterwards."""
+    def _begin(self, injection: Injection, asked_s: float) -> None:
+        """Open it; whoever announced the phase that it waited for may go on afterwards."""
         announced = self._phase_triggers.announced(injection)
         if announced is None:
-            self._begin(injection, asked_s)
+            self._open(injection, asked_s)
             return
         known = replace(injection, targets=injection.targets or (announced.source,))
         self.waiting.replace(injection, known)
-        self._begin(known, asked_s, reached=announced.seq)
+        self._open(known, asked_s, reached=announced.seq)
         self.waiting.let_go()
 
-    def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
+    def _open(self, injection: Injection, asked_s: float, **facts: Json) -> None:
+        """Write it down and inject it; skip it if that is forbidden as things stand."""
         fault = fault_of(injection)
         injection, why_not = self.waiting.with_all_hit(injection, fault)
         if found := why_not or self.forbidden_now(injection, fault):
@@ -264,7 +261,7 @@ class Injector:
         )
         self._opened.append(one)
         self.recorder.sleep_until(asked_s)
-        if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
+        if self._attempt(one, partial(fault.inject, injection, self.recorder.fleet)):
             one.injected_s = self._write(FaultInjected, injection).time_s
             began_s = one.injected_s
             one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
@@ -275,11 +272,13 @@ class Injector:
         fleet, (_, index) = self.recorder.fleet, one.steps.pop(0)
         if self.recorder.is_starting(one.injection.targets):
             one.steps.insert(0, (self.recorder.now_s + _LATER_S, index))
-        elif self._carry_out(one, partial(one.fault.step, index, one.injection, fleet)):
+        elif self._attempt(one, partial(one.fault.step, index, one.injection, fleet)):
             self._write(FaultStepped, one.injection, beat=index)
 
-    def _carry_out(self, one: OpenInjection, verb: Callable[[], None]) -> bool:
-        """Whether the world let us. If not, what was half done is undone at once."""
+    def _attempt(self, one: OpenInjection, verb: Callable[[], None]) -> bool:
+        """Do it; if the fleet refuses, write down why and heal what was half done. Whether it was
+        done.
+        """
         left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
         try:
             with self.due_within(left_s) as still_there:
@@ -350,24 +349,15 @@ class Injector:
         one.is_measured = True
         self._probe(one.injection)
         self.recorder.drain()
-        gather(one.injection, one.fault, one.injected_s, self.recorder, self.directory)
+        gather(one, self.recorder, self.directory)
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
         self.waiting.drop(injection)
         self._write(FaultSkipped, injection, obstacle=obstacle, reason=reason)
 
     def forbidden_now(self, injection: Injection, fault: Fault) -> Forbidden | None:
-        binding = [one for one in self._opened if not one.is_for_good]
-        return forbidden(
-            injection,
-            takes_away=fault.takes_away,
-            brings_in=fault.brings_in,
-            limits=self.limits,
-            progress=self.recorder.progress,
-            away=self.away,
-            affected=_targets(one for one in binding if not one.fault.brings_in),
-            excluded=_targets(one for one in binding if not _go_together(one.fault, fault)),
-        )
+        """Why it must not be carried out as things stand; None if it may."""
+        return forbidden(injection, fault, self._opened, self.limits, self.recorder.progress)
 
     # ---------------------------------------------------------------- what is written
 
@@ -385,12 +375,3 @@ class Injector:
     def _probe(self, injection: Injection) -> None:
         for name in injection.targets:
             self.recorder.take(self.recorder.fleet.probe(name))
-
-
-def _targets(opened: Iterable[OpenInjection]) -> frozenset[str]:
-    return frozenset(name for one in opened for name in one.injection.targets)
-
-
-def _go_together(one: Fault, other: Fault) -> bool:
-    """Whether both may be open on one node: what they do to its link is kept apart."""
-    return all(isinstance(each, ShapesLinks) and each.shares_targets for each in (one, other))

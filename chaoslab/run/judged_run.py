@@ -23,7 +23,7 @@ from chaoslab.record.journal import JOURNAL, History, Observer
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import write_reports
 from chaoslab.report.web.page import write_page
-from chaoslab.run.experiment import Attached, run_plan, was_interrupted
+from chaoslab.run.experiment import run_plan, was_interrupted
 from chaoslab.run.operators import Inbox
 from chaoslab.run.records import died_early, history_of
 
@@ -39,7 +39,7 @@ class Judged:
     """Why the harness broke, if it did."""
 
 
-def carry_out(
+def run_and_judge(
     prepared: Prepared,
     root: Path,
     observers: Sequence[Observer] = (),
@@ -64,16 +64,7 @@ def carry_out(
         remember(directory.path)
 
     try:
-        with run_plan(
-            prepared.plan,
-            prepared.schedule,
-            text=prepared.text,
-            root=root,
-            fleet_setup=prepared.fleet_setup,
-            links=prepared.links,
-            observers=observers,
-            attached=Attached(made=made, inbox=inbox),
-        ) as directory:
+        with run_plan(prepared, root, observers, made=made, inbox=inbox) as directory:
             try:
                 found = judge_record(directory, checks)
             except ChaoslabError as error:

@@ -1,12 +1,24 @@
-"""OpenInjection: what the injector knows of an injection that it began and has not healed."""
+"""Open injections of a run: begun and not healed. What may begin beside them, and their evidence.
 
-from collections.abc import Mapping
+    forbidden? ─► OpenInjection ─► gather ─► evidence.measured, evidence/injection-0.json ─► healed
+
+The schedule was checked against the same limits before the start. But triggers may come closer
+together than planned, and nodes may have died by themselves meanwhile.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
-from chaoslab.faults.base import Fault
+from chaoslab.core.events import Json, data_of
+from chaoslab.core.payloads import EvidenceMeasured, NodeProbed, Obstacle
+from chaoslab.core.units import plural
+from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Node
-from chaoslab.plan.model import Injection
+from chaoslab.plan.model import Injection, Limits
+from chaoslab.record.run_directory import RunDirectory, plain
+from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.triggers import Progress
 from chaoslab.undo.heartbeat import StillThere
 
 _ENDING_S: Final = 30.0
@@ -50,3 +62,89 @@ class OpenInjection:
     def is_for_good(self) -> bool:
         """Whether it brought learners in that stay: they are learners like any other now."""
         return self.heals_s is None and self.fault.brings_in
+
+
+def targets_of(opened: Iterable[OpenInjection]) -> frozenset[str]:
+    """Names of all nodes that are targets of these."""
+    return frozenset(name for one in opened for name in one.injection.targets)
+
+
+class Forbidden(NamedTuple):
+    """Why an injection must not be carried out: as a code, and as a sentence."""
+
+    obstacle: Obstacle
+    reason: str
+
+
+def forbidden(
+    injection: Injection,
+    fault: Fault,
+    opened: Sequence[OpenInjection],
+    limits: Limits,
+    progress: Progress,
+) -> Forbidden | None:
+    """Why the injection must not be carried out beside those that are open; None if it may."""
+    binding = [one for one in opened if not one.is_for_good]
+    targets, learners = set(injection.targets), progress.learners
+    excluded = targets_of(one for one in binding if not _go_together(one.fault, fault))
+    if both := sorted(targets & excluded):
+        return Forbidden(Obstacle.UNDER_FAULT, f"{', '.join(both)}: still under an earlier fault")
+    alive = {name for name in targets if progress.is_alive(name)}
+    if fault.brings_in:
+        there = f"{', '.join(sorted(alive))}: there already"
+        return Forbidden(Obstacle.THERE_ALREADY, there) if alive else None
+    if dead := sorted(targets - alive):
+        return Forbidden(Obstacle.NOT_ALIVE, f"{', '.join(dead)}: not alive")
+    if guarded := sorted(targets & set(limits.protected)):
+        return Forbidden(Obstacle.PROTECTED, f"{', '.join(guarded)}: protected by the limits")
+    affected = targets_of(one for one in binding if not one.fault.brings_in)
+    hit = learners & (targets | affected)
+    if len(hit) > limits.max_affected * len(learners) + 1e-9:
+        many = f"{len(hit)} of {len(learners)} learners would be under a fault at once"
+        return Forbidden(Obstacle.LIMITS, many)
+    away = targets_of(one for one in opened if one.fault.takes_away)
+    left = {name for name in learners if progress.is_alive(name)} - targets - away
+    if fault.takes_away and targets & learners and len(left) < limits.min_alive:
+        few = f"{plural(len(left), 'learner')} would be left, and min_alive is {limits.min_alive}"
+        return Forbidden(Obstacle.LIMITS, few)
+    return None
+
+
+def _go_together(one: Fault, other: Fault) -> bool:
+    """Whether both may be open on one node: what they do to its link is kept apart."""
+    return all(isinstance(each, ShapesLinks) and each.shares_targets for each in (one, other))
+
+
+def gather(one: OpenInjection, recorder: EventRecorder, directory: RunDirectory) -> None:
+    """Write down what the journal shows of it, while it still holds."""
+    injection, history = one.injection, recorder.journal.history
+    pieces = [
+        EvidenceMeasured(
+            injection=injection.id,
+            fault=injection.fault,
+            target=piece.target,
+            status=piece.status,
+            code=piece.code,
+            requested=piece.requested,
+            measured=piece.measured,
+            text=piece.text,
+            proof=piece.proof,
+            lack=piece.code.lack,
+        )
+        for piece in one.fault.evidence(injection, history)
+    ]
+    for piece in pieces:
+        recorder.note(piece)
+    targets = set(injection.targets)
+    found: Mapping[str, Json] = {
+        "injection": plain(injection),
+        "injected_s": one.injected_s,
+        "measured_s": recorder.now_s,
+        "evidence": [data_of(piece) for piece in pieces],
+        "probes": [
+            {"time_s": probe.time_s, **probe.data}
+            for probe in history.of(NodeProbed)
+            if probe.time_s >= one.injected_s and probe.payload.node in targets
+        ],
+    }
+    directory.write_evidence(injection.id, recorder.journal.secrets.data(found))

@@ -186,14 +186,14 @@ class Operators:
     def _answer(self, order: Order) -> str | None:
         """Carry one out, or write why not; why the run is to end, if it asks for that."""
         try:
-            return self._carry_out(order)
+            return self._perform(order)
         except _Refused as refused:
             self.recorder.note(
                 OperatorRefused(by=order.by, spec=order.spec, asked=str(order), reason=str(refused))
             )
             return None
 
-    def _carry_out(self, order: Order) -> str | None:
+    def _perform(self, order: Order) -> str | None:
         if self._is_over and not isinstance(order, Note):
             raise _Refused("the run is over")
         if order.spec and order.spec not in self._specs:

@@ -117,11 +117,11 @@ class RunLoop:
         """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
         keep the priority meanwhile.
         """
-        now_s, next_s = self.recorder.now_s, self._next_time_s()
+        now_s, next_s = self.recorder.now_s, self.injector.next_time_s
         is_urgent = now_s >= next_s - _URGENT_S
         self._hurry(is_urgent=is_urgent)
         with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
-            self.injector.prepare(within_s=_SOON_S)
+            self.injector.waiting.prepare(within_s=_SOON_S)
             wake_s = next_s if is_urgent else self._wake_s(next_s)
             wake_s = min(until_s, wake_s)
             has_acted = self._read_and_act(wake_s, leave_s=next_s)
@@ -222,10 +222,6 @@ class RunLoop:
     def _since_s(self) -> float | None:
         """Since when training must go on; None while it need not."""
         return None if self.is_over else self._training_since_s
-
-    def _next_time_s(self) -> float:
-        next_time_s = self.injector.next_time_s
-        return math.inf if next_time_s is None else next_time_s
 
     def _hurry(self, *, is_urgent: bool) -> None:
         """Let wait what may take long: observers, and the collection of garbage."""

@@ -53,7 +53,7 @@ class TwinBeside:
         if not self._pid:
             os.close(self._orders)
             os.close(self._ended)
-            _carry_out(make, Orders(orders, run))
+            _make_and_exit(make, Orders(orders, run))
         os.close(orders)
         os.close(ended)
         self._paces: list[float] = []
@@ -122,7 +122,7 @@ class Orders:
         return float(line)
 
 
-def _carry_out(make: Callable[[Orders], object], orders: Orders) -> NoReturn:
+def _make_and_exit(make: Callable[[Orders], object], orders: Orders) -> NoReturn:
     """Nothing that the run has opened is closed or flushed here a second time."""
     status = 1
     try:

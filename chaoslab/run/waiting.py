@@ -19,8 +19,8 @@ from chaoslab.core.payloads import FaultHeld, Obstacle
 from chaoslab.faults.base import Fault, FindsTargets, PreparesTargets
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of
-from chaoslab.run.blast_radius import Forbidden
 from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.open_injection import Forbidden
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s, is_near
 from chaoslab.undo.heartbeat import DueWithin, StillThere, no_undo_log

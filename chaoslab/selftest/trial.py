@@ -19,7 +19,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError, HarnessBug
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.selftest.mutants.fleets import FLEETS
 
 PLANS = Path(__file__).with_name("plans")
@@ -118,14 +118,14 @@ def carry_out_trial(
     *,
     remember: Callable[[Path], object] = lambda _: None,
 ) -> Result:
-    """Run a trial and look at its verdict; its record is kept below `root`: see `carry_out`.
+    """Run a trial and look at its verdict; its record is kept below `root`: see `run_and_judge`.
 
     A harness that breaks is a result, too, and so is a machine on which the trial cannot be had.
     PlanError is left to the caller.
     """
     began_s = time.monotonic()
     try:
-        judged = carry_out(trial.prepare(), root, observers, remember=remember)
+        judged = run_and_judge(trial.prepare(), root, observers, remember=remember)
     except (AbilityError, FleetError, HarnessBug) as error:
         return Result(
             trial=trial,

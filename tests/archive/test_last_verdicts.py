@@ -19,7 +19,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import ExitCode
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.report.files import VERDICT_JSON
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.undo.log import UndoLogFile
 from tests.archive.records import BEGAN, CODE, PLAN, record
 
@@ -81,7 +81,7 @@ def test_a_simulated_pass_holds_on_the_same_code_whatever_computes(tmp_path: Pat
         "version: 1\nname: quiet\ntraining: {learners: 2, stop: {rounds: 60}}\n"
         "baseline: {warmup: 2 rounds, window: 4 rounds}\nexpect: [{check: agreement}]\n"
     )
-    carry_out(prepare(Asked(plan=str(plan), fleet="sim")), tmp_path / "runs")
+    run_and_judge(prepare(Asked(plan=str(plan), fleet="sim")), tmp_path / "runs")
     (run,) = index(tmp_path / "runs")
     here = code_here(run)
     assert here is not None

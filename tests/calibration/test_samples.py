@@ -9,7 +9,7 @@ from chaoslab.calibration.samples import samples_of
 from chaoslab.core.events import Kind
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.costs import FLOP, Costs
 from tests.calibration.test_shared_machine import PARAMETERS, TOKENS, Machine
 from tests.histories import Story
@@ -45,7 +45,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> History:
         "training.evaluate_every=20000", "twin=false",
     )  # fmt: skip
     asked = Asked(plan="kill_half", fleet="sim", settings=settings)
-    return carry_out(prepare(asked), folder).history
+    return run_and_judge(prepare(asked), folder).history
 
 
 def test_what_a_simulation_was_given_is_found_again(simulated: History, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_syncer_that_continues_from_its_disk_has_a_cost_of_its_own(tmp_path: P
     (tmp_path / "costs.toml").write_text(GIVEN)
     settings = (f"fleet.costs={tmp_path / 'costs.toml'}", "twin=false")
     asked = Asked(plan="syncer_crash", fleet="sim", settings=settings)
-    samples = samples_of(carry_out(prepare(asked), tmp_path).history)
+    samples = samples_of(run_and_judge(prepare(asked), tmp_path).history)
     assert samples["syncer_start_s"] == pytest.approx([0.5])
     assert samples["syncer_resume_s"] == pytest.approx([0.8, 0.8])
 

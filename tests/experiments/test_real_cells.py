@@ -51,7 +51,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PlanCell]:
     def made(**changed: object) -> PlanCell:
         cell = cell_of({**base, "training.stop.rounds": 90, **changed})
         judged = simulated(prepare(cell.asked(1)))
-        monkeypatch.setattr(real_cells, "carry_out", lambda *_: judged)
+        monkeypatch.setattr(real_cells, "run_and_judge", lambda *_: judged)
         return cell
 
     return made
@@ -84,7 +84,7 @@ def test_how_soon_a_loss_is_reached_is_measured_between_snapshots(
     reached = measure(cell, 1)
     losses = {
         one.payload.committed_tokens: one.payload.loss
-        for one in real_cells.carry_out(prepare(cell.asked(1)), Path()).history.of(
+        for one in real_cells.run_and_judge(prepare(cell.asked(1)), Path()).history.of(
             EvaluationMeasured
         )
     }
@@ -112,9 +112,9 @@ def test_a_run_that_was_not_finished_gives_no_result(
     raised: type[BaseException],
 ) -> None:
     cell = ended(faults=[])
-    judged = real_cells.carry_out(prepare(cell.asked(1)), Path())
+    judged = real_cells.run_and_judge(prepare(cell.asked(1)), Path())
     bad = replace(judged, verdict=replace(judged.verdict, exit_code=code), error=error)
-    monkeypatch.setattr(real_cells, "carry_out", lambda *_: bad)
+    monkeypatch.setattr(real_cells, "run_and_judge", lambda *_: bad)
     with pytest.raises(raised):
         measure(cell, 1)
 

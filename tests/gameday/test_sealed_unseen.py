@@ -21,7 +21,7 @@ from chaoslab.plan.model import Injection
 from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import JOURNAL, Observer
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.run.operators import Inbox
 from tests.sealed_day import DAY, call, drawn, history_of, prepared, within
 
@@ -89,7 +89,7 @@ def spied() -> tuple[Spy, Sequence[Injection], Judged]:
     def made(path: Path) -> None:
         spy.directory = path
 
-    judged = carry_out(plan, Path.cwd() / "runs", watching, remember=made, inbox=inbox)
+    judged = run_and_judge(plan, Path.cwd() / "runs", watching, remember=made, inbox=inbox)
     spy.ended()
     return spy, sealed, judged
 

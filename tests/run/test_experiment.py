@@ -33,11 +33,12 @@ from chaoslab.plan.model import (
     Trigger,
 )
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.setup import FleetSetup, PlanText
+from chaoslab.prepare.plans import Prepared
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History, Observer
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
-from chaoslab.run.experiment import Attached, run_plan, was_interrupted
+from chaoslab.run.experiment import run_plan, was_interrupted
 from chaoslab.run.operators import Ask, Inbox
 from chaoslab.run.records import history_of
 from chaoslab.run.twin import reach_tokens
@@ -86,18 +87,22 @@ def conducted(
     fleets: FakeFleets | None = None,
     schedule: Schedule = SCHEDULE,
     observers: Sequence[Observer] = (),
-    attached: Attached | None = None,
+    inbox: Inbox | None = None,
 ) -> RunDirectory:
-    with run_plan(
-        plan,
-        schedule,
-        text=TEXT,
-        root=root,
-        fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
-        observers=observers,
-        attached=attached or Attached(),
-    ) as directory:
+    prepared = ready(plan, fleets or FakeFleets(), schedule)
+    with run_plan(prepared, root, observers, inbox=inbox) as directory:
         return directory
+
+
+def ready(plan: FaultPlan, fleets: FakeFleets, schedule: Schedule = SCHEDULE) -> Prepared:
+    return Prepared(
+        plan=plan,
+        roster=(),
+        schedule=schedule,
+        text=TEXT,
+        fleet_setup=FleetSetup(fleet=fleets, clock=VirtualClock),
+        links=LinkSetup(),
+    )
 
 
 @dataclass
@@ -171,8 +176,7 @@ def test_a_janitor_stands_behind_what_is_made_of_the_record(
         running.remove(run_directory)
 
     monkeypatch.setattr(experiment, "start_janitor", janitor)
-    fleet_setup = FleetSetup(fleet=FakeFleets(), clock=VirtualClock)
-    with run_plan(PLAN, SCHEDULE, text=TEXT, root=tmp_path, fleet_setup=fleet_setup) as directory:
+    with run_plan(ready(PLAN, FakeFleets()), tmp_path) as directory:
         assert running == [directory.path]
     assert not running
 
@@ -260,9 +264,7 @@ def test_a_game_day_may_take_its_length_whatever_the_limit_of_the_plan(tmp_path:
                 inbox.put(Ask(by="Ann", action=Action.GO))
 
     fleets = FakeFleets()
-    directory = conducted(
-        tmp_path, plan, fleets=fleets, observers=[Room()], attached=Attached(inbox=inbox)
-    )
+    directory = conducted(tmp_path, plan, fleets=fleets, observers=[Room()], inbox=inbox)
     history = history_of(directory)
     assert directory.facts["outcome"] == "completed"
     assert directory.facts["gameday"] is True

@@ -17,6 +17,7 @@ from chaoslab.fleet.node_links import INITIAL
 from chaoslab.links.effects import Direction, Latency, LinkAbility
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
@@ -82,14 +83,15 @@ def conducted(
     fleets: FakeFleets | None = None,
     links: LinkSetup | None = None,
 ) -> tuple[RunDirectory, History]:
-    with run_plan(
-        plan,
-        Schedule(seed=3, injections=injections),
+    prepared = Prepared(
+        plan=plan,
+        roster=(),
+        schedule=Schedule(seed=3, injections=injections),
         text=TEXT,
-        root=root,
         fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
-    ) as run:
+    )
+    with run_plan(prepared, root) as run:
         return run, History.read(run.path)
 
 

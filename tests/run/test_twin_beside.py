@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 from chaoslab.core.events import Kind
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 root, cores, *settings = sys.argv[1:]
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(cores)])
 seen = []
@@ -34,7 +34,7 @@ class Observer:
 short = ("training.stop.rounds=40", "baseline.window=8 rounds",
          "faults.half-dies.at={round: 16}", "faults.half-dies.for=2s")
 asked = Asked(plan="kill_half", fleet="sim", settings=(*short, *settings))
-carry_out(prepare(asked), Path(root), [Observer()])
+run_and_judge(prepare(asked), Path(root), [Observer()])
 sys.stdout.write(f"{seen.count(Kind.RUN_STARTED)} {len(os.listdir('/proc/self/task'))}")
 """
 

@@ -84,7 +84,7 @@ def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
     def break_off(*_: object, **__: object) -> None:
         raise FleetError("the disk is full")
 
-    monkeypatch.setattr(module, "carry_out", break_off)
+    monkeypatch.setattr(module, "run_and_judge", break_off)
     result = carry_out_trial(CONTROL, tmp_path)
     assert (result.answer, result.answer.is_right) == (Answer.BROKEN, False)
 

@@ -5,7 +5,7 @@ import pytest
 from chaoslab.core.payloads import LearnerJoined, NodeStarted
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores
 
@@ -86,7 +86,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> History:
             "twin=false",
         ),
     )
-    return carry_out(prepare(asked), folder).history
+    return run_and_judge(prepare(asked), folder).history
 
 
 def test_four_learners_that_start_together_start_half_as_fast_as_two(shared: History) -> None:

@@ -9,7 +9,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RoundStored
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.settings import SimFleets
@@ -88,7 +88,7 @@ def test_rounds_of_a_simulation_take_as_long_as_the_quantiles_say(tmp_path: Path
     file = tmp_path / "costs.toml"
     file.write_text("store_s = 0.01\n[quantiles]\nstore_s = [0.02, 0.02, 0.08]\n")
     settings = (f"fleet.costs={file}", "twin=false", "training.stop.rounds=60")
-    run = carry_out(prepare(Asked(plan="kill_one", settings=settings, fleet="sim")), tmp_path)
+    run = run_and_judge(prepare(Asked(plan="kill_one", settings=settings, fleet="sim")), tmp_path)
     took_s = sorted(e.payload.took_s for e in History.read(run.directory.path).of(RoundStored))
     assert 0.02 <= took_s[0] <= took_s[len(took_s) // 4] == 0.02
     assert 0.05 < took_s[-1] <= 0.08

@@ -14,11 +14,11 @@ from chaoslab.core.payloads import EvaluationMeasured, RunStarted, Status
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.record.journal import JOURNAL
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 
 def simulate(plan: str, root: Path, *settings: str, seed: int | None = None) -> Judged:
-    return carry_out(prepare(Asked(plan=plan, fleet="sim", settings=settings, seed=seed)), root)
+    return run_and_judge(prepare(Asked(plan=plan, fleet="sim", settings=settings, seed=seed)), root)
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,8 @@ _AGAIN = """
 import sys
 from pathlib import Path
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import carry_out
-judged = carry_out(prepare(Asked(plan=sys.argv[1], fleet="sim")), Path(sys.argv[2]))
+from chaoslab.run.judged_run import run_and_judge
+judged = run_and_judge(prepare(Asked(plan=sys.argv[1], fleet="sim")), Path(sys.argv[2]))
 sys.stdout.write(str(judged.directory.path))
 """
 

@@ -8,13 +8,13 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 HERE = Path(__file__).parent
 
 
 def judged(root: Path, *settings: str, plan: Path | str = HERE / "averaging.yaml") -> Judged:
-    return carry_out(prepare(Asked(plan=str(plan), settings=settings)), root)
+    return run_and_judge(prepare(Asked(plan=str(plan), settings=settings)), root)
 
 
 def outcomes(verdict: Verdict) -> dict[str, str]:

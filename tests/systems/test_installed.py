@@ -8,7 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.prepare.systems import is_installed
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 
 TUNED = {
     "torchft": {"heartbeat_timeout": "1s", "join_timeout": "1s"},
@@ -59,7 +59,7 @@ def test_a_learner_of_a_system_of_others_is_killed_and_comes_back(
         plan=str(Path(__file__).parent / "one_dies.yaml"),
         settings=[f"{key}={value}" for key, value in settings.items()],
     )
-    run = carry_out(prepare(asked), tmp_path)
+    run = run_and_judge(prepare(asked), tmp_path)
     assert run.error is None
     failed = {one.check for one in run.verdict.findings if one.outcome is not Outcome.PASS}
     assert failed <= FINDINGS.get(system, set()), run.verdict.findings

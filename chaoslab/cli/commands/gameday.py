@@ -57,7 +57,7 @@ from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.run.operators import Inbox
 
 CHARTER_MD = "charter.md"
@@ -177,7 +177,7 @@ def command(  # noqa: PLR0913  # one for each option
 
         with _screen(room, given, is_alone=is_alone) as watching:
             observers: list[Observer] = [watching, given, *pages, *listeners.observers]
-            judged = carry_out(prepared, out, observers, remember=made, inbox=room.inbox)
+            judged = run_and_judge(prepared, out, observers, remember=made, inbox=room.inbox)
         listeners.judged(judged)
     for line in given.left():
         warn(f"not carried out: {harmless(str(line))}")

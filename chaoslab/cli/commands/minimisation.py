@@ -37,7 +37,7 @@ from chaoslab.replay.trials import (
     write_plan,
 )
 from chaoslab.report.files import read_verdict
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 _FOLDER = "minimise"
 _STYLES = {Answer.FAILS: "bold red", Answer.PASSES: "green"}
@@ -179,7 +179,7 @@ class _Search:
 
     def _run(self, prepared: Prepared, folder: Path) -> Judged:
         self.invocation.secrets = prepared.text.secrets
-        judged = carry_out(prepared, folder, remember=self.invocation.remember)
+        judged = run_and_judge(prepared, folder, remember=self.invocation.remember)
         self.error = self.error or judged.error
         return judged
 

@@ -17,7 +17,7 @@ from chaoslab.cli.commands.output import (
     shown_path,
     typed,
 )
-from chaoslab.cli.commands.run import carry_out_watched
+from chaoslab.cli.commands.run import run_watched
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode
 from chaoslab.record.run_directory import RunDirectory
@@ -86,7 +86,7 @@ def _again(
         invocation.remember(path)
         RunDirectory(path=path).note(**{REPLAY_OF: directory.id})
 
-    judged = carry_out_watched(prepared, out, remember, quiet=quiet)
+    judged = run_watched(prepared, out, remember, quiet=quiet)
     path, before = shown_path(judged.directory.path), read_verdict(directory.path)
     old, new = typed(directory, out), typed(judged.directory, out)
     was = "was never judged" if before is None else f"was {before.outcome}"

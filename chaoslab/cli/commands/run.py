@@ -30,7 +30,7 @@ from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.run.judged_run import Judged, run_and_judge
 
 
 @click.command(
@@ -127,7 +127,7 @@ def run_told(
         invocation.remember(directory)
         listeners.made(directory)
 
-    judged = carry_out_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
+    judged = run_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
     listeners.judged(judged)
     return judged
 
@@ -145,7 +145,7 @@ def finish(context: click.Context, judged: Judged, gate: Gate, out: Path, *, as_
     context.exit(gated(gate, judged.verdict))
 
 
-def carry_out_watched(
+def run_watched(
     prepared: Prepared,
     out: Path,
     remember: Callable[[Path], object],
@@ -155,14 +155,14 @@ def carry_out_watched(
 ) -> Judged:
     """Carry it out, with warnings and progress on stderr unless it is to be quiet."""
     if quiet:
-        return carry_out(prepared, out, observers, remember=remember)
+        return run_and_judge(prepared, out, observers, remember=remember)
     for text in prepared.warnings:
         warn(text)
     plan = prepared.plan
     is_next = plan.twin and not prepared.fleet_setup.is_simulated
     view = RunStory(plan.training.stop, has_twin=is_next)
     with screen(sys.stderr, view) as watching:
-        return carry_out(prepared, out, [watching, *observers], remember=remember)
+        return run_and_judge(prepared, out, [watching, *observers], remember=remember)
 
 
 def _next(judged: Judged, run: str) -> tuple[str, str]:

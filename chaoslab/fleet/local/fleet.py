@@ -15,18 +15,20 @@ ends.
 import math
 import os
 import selectors
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.incarnation import LocalIncarnation, signal_trees
+from chaoslab.fleet.local.incarnation import LocalIncarnation
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
@@ -122,7 +124,12 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         return FilesHere(spec, self._place)
 
     def _signal(self, lives: Sequence[LocalIncarnation], name: str) -> None:
-        signal_trees(lives, name)
+        reached = [life for life in lives if not life.is_over]
+        for life in reached:
+            life.note_sent(name)
+        mains = [life.identity for life in reached]
+        prepared = [life.take_receivers() for life in reached]
+        process_tree.signal_trees(mains, signal.Signals[name], prepared)
 
     def cut_power(self, name: str) -> None:
         """By the kernel's own way to shut a file system down."""

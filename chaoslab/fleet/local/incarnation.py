@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 
 import psutil
@@ -278,13 +278,3 @@ class LocalIncarnation(Incarnation):
                 break
             found += self._output.take(chunk)
         return found + self._output.end()
-
-
-def signal_trees(lives: Iterable[LocalIncarnation], name: str) -> None:
-    """Signal all their processes, as close together as possible; none of one that is over."""
-    reached = [life for life in lives if not life.is_over]
-    for life in reached:
-        life.note_sent(name)
-    mains = [life.identity for life in reached]
-    prepared = [life.take_receivers() for life in reached]
-    process_tree.signal_trees(mains, signal.Signals[name], prepared)

@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.payloads import LearnerAdopted
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.journal import History
-from chaoslab.run.judged_run import carry_out
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.model import PARAMETERS
 from chaoslab.sim.timeline.engine import simulate
 from chaoslab.sim.timeline.training import Method, Training
@@ -39,7 +39,7 @@ def fleet(folder: Path, training: Training, rate: int, steps: int) -> tuple[floa
     costs.write_text(COSTS.format(rate=rate))
     plan.write_text(PLAN.format(method=training.method, every=training.sync_every, more=more,
                                 steps=steps, costs=costs))  # fmt: skip
-    history = carry_out(prepare(Asked(plan=str(plan))), folder).history
+    history = run_and_judge(prepare(Asked(plan=str(plan))), folder).history
     return _shares(history, training.sync_every)
 
 

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     flags.add_argument("--lease-s", type=float, default=_LEASE_S)
     asked = flags.parse_args(arguments)
     try:
-        found = _carry_out(asked.command, asked.run, asked.lease_s)
+        found = _result_of(asked.command, asked.run, asked.lease_s)
     except (ChaoslabError, OSError) as error:
         sys.stderr.write(json.dumps({"error": str(error)}) + "\n")
         return 1
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _carry_out(command: str, run: str, lease_s: float) -> Mapping[str, Json]:
+def _result_of(command: str, run: str, lease_s: float) -> Mapping[str, Json]:
     if command in ("facts", "doctor"):
         return _facts() if command == "facts" else _doctor()
     folder = HostFolder(run=run)

@@ -1,14 +1,19 @@
 """The limits at the last moment: what may still be injected, as things stand."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import pytest
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.faults.base import Fault
+from chaoslab.faults.network import NetworkLatency
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits, Trigger
-from chaoslab.run.blast_radius import forbidden
+from chaoslab.run.open_injection import OpenInjection, forbidden
 from chaoslab.run.triggers import Progress
+from tests.fake_faults import FakeKill
 
 LEARNERS = ("learner-0", "learner-1", "learner-2", "learner-3")
 KILL = Injection(
@@ -35,25 +40,27 @@ def progress(*, dead: tuple[str, ...] = ()) -> Progress:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch(FakeKill):
+    """Its targets go on training."""
+
+    takes_away: ClassVar[bool] = False
+
+
+def opened(settings: Fault, *targets: str) -> OpenInjection:
+    injection = replace(KILL, settings=settings, targets=targets)
+    return OpenInjection(injection=injection, fault=settings, injected_s=0.0)
+
+
 def reason(
     injection: Injection = KILL,
     *,
+    fault: Fault = FakeKill(),  # noqa: B008  # frozen
     limits: Limits | None = None,
     dead: tuple[str, ...] = (),
-    away: tuple[str, ...] = (),
-    affected: tuple[str, ...] = (),
-    shared: bool = False,
-    takes_away: bool = True,
+    beside: Sequence[OpenInjection] = (),
 ) -> str | None:
-    found = forbidden(
-        injection,
-        takes_away=takes_away,
-        limits=limits or Limits(),
-        progress=progress(dead=dead),
-        away=frozenset(away),
-        affected=frozenset((*affected, *away)),
-        excluded=frozenset() if shared else frozenset((*affected, *away)),
-    )
+    found = forbidden(injection, fault, beside, limits or Limits(), progress(dead=dead))
     return found.reason if found else None
 
 
@@ -64,13 +71,13 @@ def test_an_injection_within_the_limits_may_go_ahead() -> None:
 @pytest.mark.parametrize(
     ("why", "given"),
     [
-        ("learner-1: ", {"affected": ("learner-1",)}),
+        ("learner-1: ", {"beside": [opened(Touch(), "learner-1")]}),
         ("learner-0, learner-1: ", {"dead": ("learner-0", "learner-1")}),
         ("learner-0: ", {"limits": Limits(protected=("learner-0",))}),
         ("2 of 4 learners", {"limits": Limits(max_affected=0.25)}),
         (
             "3 of 4 learners",
-            {"limits": Limits(max_affected=0.5), "affected": ("learner-3",)},
+            {"limits": Limits(max_affected=0.5), "beside": [opened(Touch(), "learner-3")]},
         ),
         ("min_alive is 3", {"limits": Limits(min_alive=3)}),
         (
@@ -79,7 +86,7 @@ def test_an_injection_within_the_limits_may_go_ahead() -> None:
         ),
         (
             "min_alive is 2",
-            {"limits": Limits(min_alive=2), "away": ("learner-2",)},
+            {"limits": Limits(min_alive=2), "beside": [opened(FakeKill(), "learner-2")]},
         ),
     ],
 )
@@ -92,7 +99,15 @@ def test_exactly_the_allowed_share_may_be_affected() -> None:
 
 
 def test_a_fault_that_takes_nobody_away_leaves_everybody_alive() -> None:
-    assert reason(limits=Limits(min_alive=4), takes_away=False) is None
+    assert reason(limits=Limits(min_alive=4), fault=Touch()) is None
+
+
+def test_shapings_of_one_link_are_open_together() -> None:
+    latency = NetworkLatency()
+    one = replace(KILL, targets=("learner-1",))
+    beside = [opened(latency, "learner-1")]
+    assert reason(one, fault=latency, beside=beside) is None
+    assert "learner-1: " in (reason(one, beside=beside) or "")
 
 
 def test_a_fault_on_the_syncer_counts_no_learner() -> None:
