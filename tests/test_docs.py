@@ -250,7 +250,7 @@ class TestFaultOfArchitecture(FaultKit):
 class TestCheckOfArchitecture(CheckKit):
     @pytest.fixture
     def check(self, samples: ModuleType) -> Check:
-        return cast("Check", samples.Rounds())
+        return cast("Check", samples.Suspicions())
 
 
 def test_modules_and_classes_that_the_architecture_names_exist() -> None:

@@ -51,7 +51,8 @@ class Measured(NamedTuple):
 
     worst: float
     bound: float
-    unit: Unit
+    unit: str
+    """One of `Unit`, or another text."""
     digits: int = 3
     """To which the finding rounds it."""
     best: float = 0.0
@@ -91,7 +92,8 @@ def conclude(
     codes = [one.code for one in ordered] or [doubt.code for doubt in doubts]
     observed: float | None = None if outcome is Outcome.UNKNOWN else len(ordered)
     bound: float = 0
-    unit, margin = Unit.VIOLATIONS, None
+    unit: str = Unit.VIOLATIONS
+    margin: float | None = None
     if measured:
         observed, bound = round(measured.worst, measured.digits), measured.bound
         unit = measured.unit
