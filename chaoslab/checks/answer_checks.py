@@ -1,4 +1,4 @@
-"""The two first answers as checks: judged in every run, and turned round by a plan that says so.
+"""The first two answers as checks: judged in every run; `expected: false` inverts them.
 
     {check: training_continues, expected: false}     a stop of training is what the plan wants
     {check: learners_rejoin, expected: false}        so is a victim that does not come back
@@ -41,7 +41,7 @@ from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.journal import History
 
 _VIOLATED_ONLY = frozenset({Ledger.name, Agreement.name, Versions.name, NumericHealth.name})
-"""What these lack is no doubt in a plan that does not name them."""
+"""If the plan does not name these checks, UNKNOWN of theirs is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class TrainingContinues:
     """Rounds go on being merged to the end of training: the first answer is yes."""
 
     name: ClassVar[str] = "training_continues"
-    summary: ClassVar[str] = "training goes on to its end; in every run, unless turned round here"
+    summary: ClassVar[str] = "training goes on to its end; in every run, unless inverted here"
 
     expected: bool = True
     """false: training must stop for longer than the first answer allows, and PASS means it did."""

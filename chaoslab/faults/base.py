@@ -235,8 +235,8 @@ class BaseFault(HasStrength, Fault):
 
     @property
     def may_silence(self) -> bool:
-        """Whether a victim that it leaves in training may contribute to fewer rounds meanwhile than
-        before, or than a slowness lets expect that its evidence measures as `step_ratio`.
+        """Whether a victim still in training may contribute less often than before, beyond what
+        `step_ratio` explains.
         """
         return True
 

@@ -74,7 +74,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A plan with all chance spent, and the ground to carry it out on."""
+    """A scheduled plan with the fleet and links for its run."""
 
     plan: FaultPlan
     roster: tuple[RosterEntry, ...]

@@ -1,4 +1,4 @@
-"""What fleet, links or task cannot do is refused before anything starts, with the reason.
+"""Refusal of what fleet, links or task cannot do, before anything starts, with the reason.
 
 injections ── needs ───► abilities of the fleet ─┐
            ├─ shapings ► abilities of the links ─┼─► AbilityError, PlanError, or nothing
@@ -38,12 +38,11 @@ _OTHERWISE = "choose another fault or fleet (`--fleet`), or see `chaoslab doctor
 def refuse_impossible(
     plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, setup: LinkSetup
 ) -> None:
-    """AbilityError or PlanError when fleet or links cannot do what is scheduled: of every fault
-    that they cannot do.
+    """AbilityError or PlanError that names every fault which fleet or links cannot carry out.
 
-    PlanError also when an effect cannot be in the direction that is asked for, by any links.
+    PlanError also if no kind of links has an effect in the direction that is asked for.
     """
-    able = fleet.abilities  # asked before the faults: what is wrong with a host is none of theirs
+    able = fleet.abilities  # before the faults: this may raise because of a host, not of a fault
     if plan.training.step_time is Pacing.AUTO and Ability.HOOKS not in able:
         raise AbilityError(
             f"`training.step_time: auto` needs the learners' test hooks, which the {fleet.kind} "
@@ -96,19 +95,24 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
 def _refuse_missing_abilities(
     injection: Injection, fault: Fault, fleet: FleetFactory, able: frozenset[Ability]
 ) -> None:
-    """AbilityError if the fleet, which is `able` to so much, lacks something."""
+    """AbilityError if the fault needs an ability that is not in `able`."""
     if missing := fault.needs - able:
         remedies = fleet.remedies if isinstance(fleet, HasRemedies) else {}
         what = "; ".join(remedies[one] for one in sorted(missing) if one in remedies)
         raise AbilityError(
-            f"{_who(injection)} needs a fleet that can {', '.join(sorted(missing))}; the "
-            f"{fleet.kind} fleet cannot here: {what or _OTHERWISE}"
+            f"{_who(injection)} needs {_abilities(missing)}, which the {fleet.kind} fleet does not "
+            f"have here: {what or _OTHERWISE}"
         )
     if injection.watched and Ability.HOOKS not in able:
         raise AbilityError(
             f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
             f"{fleet.kind} fleet cannot reach its nodes' test hooks: use another trigger"
         )
+
+
+def _abilities(missing: frozenset[Ability]) -> str:
+    names = ", ".join(f"`{one}`" for one in sorted(missing))
+    return f"the abilit{'y' if len(missing) == 1 else 'ies'} {names}"
 
 
 def _refuse_impossible_shapings(injection: Injection, fault: Fault, links: Links) -> None:

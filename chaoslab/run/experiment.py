@@ -50,10 +50,11 @@ GAMEDAY: Final = "gameday"
 """Key of run.json: whether operators decided of its faults."""
 _TWIN_GOES_ON = 1.1
 _SIMULATED_TWIN_GOES_ON = 1.02
-"""Times the committed tokens of the run that it is for; less where the next run is almost equal."""
+"""Committed tokens of a twin, as a multiple of its run's: later runs of the plan, which differ
+little in a simulation, can then use it, too."""
 _SIMULATED_LINES = 256
-"""Lines of the journal of a simulation that are written at once: the simulation goes on nowhere but
-in this process, and can be repeated."""
+"""Lines of a simulation's journal that are written at once. Losing some does no harm: nothing
+outlives this process, and the simulation can be repeated."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 

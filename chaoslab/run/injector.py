@@ -48,7 +48,7 @@ _AGAIN_S = 1.0
 """After this a heal that failed is tried again."""
 _LATER_S = 0.1
 _LEAD_S = 0.005
-"""So long before its time an injection is written down; the harness then waits for that alone."""
+"""Time before its injection at which `fault.injecting` is written; then the harness only sleeps."""
 
 
 class _Due(NamedTuple):

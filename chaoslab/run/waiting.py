@@ -26,8 +26,8 @@ from chaoslab.run.triggers import due_s, is_near
 from chaoslab.undo.heartbeat import DueWithin, StillThere, no_undo_log
 
 _NEAR_ROUND_S = 2.0
-"""How long the rounds before one that a trigger names may take: so much longer a fault that is
-prepared then may last before it counts as overdue for the janitor."""
+"""Time allowed for the rounds between preparation and trigger: added to `for` in the undo entries
+of a fault that is prepared, before the janitor counts them as overdue."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,14 +50,14 @@ class Silence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The harness's side of what stands behind it; by default nobody does."""
+    """The harness's calls to its janitor and undo log; by default there are none."""
 
     beat: Callable[[], Silence | None] = lambda: None
-    """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
+    """Send a heartbeat; the silence before it, if that lasted for `STALL_S`."""
     lapse: Callable[[], JanitorDied | None] = lambda: None
-    """The death of the janitor, once each; another one has been started, if that could be."""
+    """The death of the janitor, told once; another one was started if possible."""
     due_within: DueWithin = no_undo_log
-    """While a fault is carried out that holds for so long: what it opens is due then."""
+    """Context in which a fault is injected: undo entries opened in it are due after that time."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
     """What is left when every fault is healed and every node ended: what, where and remedy."""
 

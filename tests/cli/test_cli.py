@@ -366,16 +366,16 @@ def test_a_preview_says_whom_it_hits_and_how_long_it_takes_and_starts_nothing(
     done = call("plan", "one_dies.yaml")
     assert done.exit_code == 0
     assert "injection-0 (one-dies): process.kill" in done.stdout
-    assert "never run here" in done.stdout
+    assert "the last time" not in done.stdout
     paced = call("plan", "one_dies.yaml", "--set", "training.step_time=50ms").stdout
-    assert re.search(r"takes +about [0-9ms]+ by the plan", paced)
-    assert re.search(r"takes +about [0-9ms]+ if a step takes [0-9]+ ms", done.stdout)
+    assert re.search(r"takes +about [0-9ms]+ \(estimate: from the plan", paced)
+    assert re.search(r"takes +about [0-9ms]+ \(estimate: [0-9]+ ms per step", done.stdout)
     assert not (tmp_path / "runs").exists()
     run_once("--quiet")
     assert "s the last time" in call("plan", "one_dies.yaml").stdout
     facts = tmp_path / "runs" / "latest" / "run.json"
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "fleet": "another"}))
-    assert "never run here" in call("plan", "one_dies.yaml").stdout
+    assert "the last time" not in call("plan", "one_dies.yaml").stdout
 
 
 def test_a_preview_ends_with_the_command_that_runs_just_that(fleets: FakeFleets) -> None:

@@ -1,7 +1,7 @@
 """What every check promises. A check's tests subclass the kit and say how to make one.
 
-A check is pure, three-valued and never in a hurry to say PASS: without a record, or with one that
-breaks off anywhere, it says UNKNOWN or FAIL, or PASS only of what it has seen. It never raises.
+A check is pure, has three outcomes and never raises. Without a record it is UNKNOWN. Of a record
+that breaks off it may PASS only what the record shows, and it never FAILs a sound run.
 """
 
 import copy

@@ -139,7 +139,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         f"{one.name} (reserve)" if one.role == RESERVE else one.name for one in prepared.roster
     ]
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
-    twin = ", then the same without faults, unless that is kept from before"
+    twin = ", plus as long for the twin unless one is cached"
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.described}, {trains}; ends {_stop(prepared)}",
@@ -161,13 +161,13 @@ def _took(prepared: Prepared, lasted_s: float | None) -> str:
     plan, guess_s = prepared.plan, _guess_s(prepared)
     expected_s = estimated_s(plan.training, prepared.schedule, guess_s=guess_s)
     if expected_s is None:
-        return f"at most {show_duration(plan.limits.timeout_s)}; never run here"
+        return f"at most {show_duration(plan.limits.timeout_s)} (no estimate: unknown step time)"
     simulated = " of simulated time" if prepared.fleet_setup.is_simulated else ""
     length = show_duration(max(1, round(expected_s)))
-    by = "by the plan"
+    by = "from the plan"
     if guess_s is not None and expected_s != estimated_s(plan.training, prepared.schedule):
-        by = f"if a step takes {1000 * guess_s:.0f} ms"
-    return f"about {length}{simulated} {by}; never run here"
+        by = f"{1000 * guess_s:.0f} ms per step"
+    return f"about {length}{simulated} (estimate: {by})"
 
 
 def _guess_s(prepared: Prepared) -> float | None:

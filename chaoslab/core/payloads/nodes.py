@@ -48,8 +48,8 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     lease_over: bool = False
     """Its host had ended it, because the harness stood still and did not renew the lease."""
     is_seen: bool = True
-    """False: nobody here saw how it ended, since others had started it; it was gone after the
-    harness had sent `signal`, if there is one."""
+    """False: exit code and signal are not known; `signal` is then the last one that the harness
+    had sent it, if any."""
 
 
 class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):

@@ -68,7 +68,9 @@ class EvidenceWindow:
 
     @property
     def calm(self) -> tuple[Event, ...]:
-        """What was before, while no fault was upon the target, nor its last one just over."""
+        """Events before the fault, without those during or shortly after other faults on the
+        target.
+        """
         return tuple(e for e in self.before if not any(a <= e.time_s <= b for a, b in self.others))
 
     @property
@@ -228,7 +230,9 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
 
 
 def _others(target: str, injection: Injection, history: History) -> Iterator[tuple[float, float]]:
-    """Whoever was brought in is in calm once it has begun: what follows is its usual work."""
+    """Start and end of each other fault on the target, with `CALM_AFTER_S`; one that brought the
+    target in ends when it was injected, because usual work follows.
+    """
     brought = {e.payload.injection for e in history.of(FaultInjecting) if e.payload.brings_in}
     begun = (e for e in history.of(FaultInjected) if e.payload.injection in brought)
     over = (*begun, *(e for e in history.of(FaultHealed) if e.payload.injection not in brought))
