@@ -60,14 +60,14 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Means:
-    """What carries out the run and its twin alike."""
+    """What a run and its twin share."""
 
     fleet_setup: FleetSetup
     links: LinkSetup
     secrets: Secrets
     interrupts: Interrupts
     guard: Guard | None
-    """The janitor of both; None: nothing is done that would have to be undone."""
+    """The janitor of both; None for a simulation, which leaves nothing to undo."""
     undo_log: UndoLogFile
 
 
@@ -80,14 +80,14 @@ def run_plan(
     made: Callable[[RunDirectory], object] = lambda _: None,
     inbox: Inbox | None = None,
 ) -> Iterator[RunDirectory]:
-    """Carry a plan out; the block gets its record, whatever came of it: `outcome` in run.json says.
+    """Run a plan; the block gets its record, whatever the `outcome` in run.json is.
 
     `made` is told the directory as soon as it is there: other runs may be made under the same root.
     `inbox`: orders of the operators of a game-day, whose run has no twin, which would take as long.
 
-    In the block, too, a janitor stands behind what the harness writes. AbilityError or PlanError
-    before anything was made. FleetError or HarnessBug when the run broke: everything was
-    healed and ended before, and the record is kept.
+    The janitor runs until the end of the block. AbilityError or PlanError before anything was made.
+    FleetError or HarnessBug when the run broke: everything was healed and ended before, and the
+    record is kept.
     """
     plan, fleet_setup, is_gameday = prepared.plan, prepared.fleet_setup, inbox is not None
     links = prepared.links.ask().kind
@@ -225,8 +225,8 @@ def _execute(
 
 @contextmanager
 def _concluded(journal: Journal, conclude: Callable[[], None]) -> Iterator[None]:
-    """Conclude, whatever happens. A full disk refuses much one after another, also what follows
-    here: the error says all of it, and first that it was the disk of the journal.
+    """Conclude after an error, too. A full disk makes several writes fail, also those of
+    `conclude`: one error holds all their messages, that of the journal first.
     """
     first: FleetError | None = None
     try:
@@ -272,9 +272,8 @@ def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:
 class _Twin:
     """The fault-free twin of a run, made in twin/ before, after or beside it.
 
-    A twin that breaks does not break the run that it is for: the comparison stays open, and
-    run.json and the verdict say so. It goes on for a little longer than the run did, so that the
-    next run finds it long enough, too.
+    A twin that breaks does not break its run: what needs a comparison is UNKNOWN, and run.json says
+    why. It trains a little longer than its run, so that later runs of the plan can use it, too.
     """
 
     plan: FaultPlan
@@ -287,7 +286,7 @@ class _Twin:
 
     @contextmanager
     def begun_beside(self) -> Iterator[TwinBeside | None]:
-        """A process that makes it while the block carries the run out; None: it is made later."""
+        """Process that runs the twin during the block; None: it is run afterwards."""
         beside = self._begun()
         try:
             yield beside

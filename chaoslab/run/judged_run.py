@@ -51,13 +51,13 @@ def run_and_judge(
 
     `inbox`: orders of the operators of a game-day.
 
-    When the harness breaks in mid-run, the record that it left is judged all the same. PlanError
-    and AbilityError come before anything was started.
+    If the harness breaks during the run, the record so far is judged. PlanError and AbilityError
+    come before anything was started.
     """
     checks = expected(prepared.plan)
     own: list[RunDirectory] = []
     found: Judged | None = None
-    trouble: ChaoslabError | None = None  # in judging, which is none of the run's
+    trouble: ChaoslabError | None = None  # raised while judging, not by the run
 
     def made(directory: RunDirectory) -> None:
         own.append(directory)
