@@ -79,7 +79,7 @@ class LearnersRejoin:
     """Every learner that the plan gives back is back at the end: the second answer is yes."""
 
     name: ClassVar[str] = "learners_rejoin"
-    summary: ClassVar[str] = "every learner given back returns; in every run, unless turned round"
+    summary: ClassVar[str] = "every learner given back returns; in every run, unless inverted"
 
     expected: bool = True
     """false: at least one of them must not return, and PASS means that it did not."""
