@@ -26,7 +26,7 @@ class LazyGroup(click.Group):
         if cmd_name not in self.summaries:
             return None
         with without_collection(freeze=True):
-            found = importlib.import_module(f"{self.package}.{cmd_name}").command
+            found = importlib.import_module(f"{self.package}.{cmd_name.replace('-', '_')}").command
         return found if isinstance(found, click.Command) else None
 
     def resolve_command(

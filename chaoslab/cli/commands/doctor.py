@@ -28,6 +28,7 @@ from chaoslab.fleet.remote.inventory import load
 from chaoslab.prepare.disk_room import nearest
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.record.provenance import cores
+from chaoslab.trainers.file_calls import why_not
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.verbs import Examined, Leftover, State, limited, missing, ok
@@ -147,7 +148,13 @@ def examine(runs_root: Path) -> Diagnosis:
     """Look at this machine and at the runs below `runs_root`, which need not exist."""
     sources = (line for source in maintenance().values() for line in source.diagnose())
     return Diagnosis(
-        abilities=(*_resources(runs_root), _priority(), *sources, _accelerators()),
+        abilities=(
+            *_resources(runs_root),
+            _priority(),
+            _crash_points(),
+            *sources,
+            _accelerators(),
+        ),
         residue=residue.find(runs_root),
     )
 
@@ -176,6 +183,14 @@ def _priority() -> Examined:
         return ok(name, "taken by the harness for the moments around a fault")
     detail = "not permitted: while all cores are busy, faults may come late"
     return limited(name, detail, "allow it (`ulimit -r 1`), or run as root")
+
+
+def _crash_points() -> Examined:
+    name, use = "crash points", "`chaoslab research crash-points`"
+    if reason := why_not():
+        why, _, remedy = reason.partition(": ")
+        return missing(name, f"{use}: {why}", remedy)
+    return ok(name, f"{use} can trace processes")
 
 
 def _accelerators() -> Examined:

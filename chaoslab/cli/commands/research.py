@@ -11,6 +11,7 @@ SUMMARIES = {
     "advise": "Choose learners, quorum and rounds for given chips, failures and links.",
     "calibrate": "Read what work took in real runs, for a simulation (`--costs FILE`).",
     "fuzz": "Simulate random plans of overlapping faults; judge them by invariants.",
+    "crash-points": "Kill a script before each file operation of a save; start it again.",
     "selftest": "Check that chaoslab detects deliberate defects.",
 }
 
@@ -23,8 +24,9 @@ SUMMARIES = {
     epilog=examples(
         "chaoslab research envelope kill_half",
         "chaoslab research experiment experiments/goodput.yaml",
+        "chaoslab research crash-points my_script.yaml",
         "chaoslab research selftest --list",
     ),
 )
 def command() -> None:
-    """Simulation studies: matrices, limits, advice, fuzzing; and the selftest."""
+    """Simulation studies: matrices, limits, advice, fuzzing; crash points; the selftest."""
