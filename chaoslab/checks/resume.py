@@ -130,7 +130,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
     saved = _newest_saved(life, history)
     if saved is None:
-        if not _says_saves(script_of(history)) and start <= before.samples[0].payload.step < last:
+        if not _says_saves(history) and start <= before.samples[0].payload.step < last:
             text = f"{where}, as if it had never trained"
             yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
     elif start < saved - life.stride:
@@ -152,8 +152,10 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
         yield Doubt(Code.TOO_LITTLE_TIME, text)
 
 
-def _says_saves(script: ScriptStarted | None) -> bool:
-    return script is not None and script.says_saved
+def _says_saves(history: History) -> bool:
+    script = script_of(history)
+    has_said = any(e.payload.what is What.SAVED for e in history.of(TrainerSaid))
+    return has_said or (script is not None and script.says_saved)
 
 
 def _newest_saved(life: Life, history: History) -> int | None:

@@ -253,7 +253,9 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
     dropped = window.first(MemberLeft, lambda e: e.payload.incarnation == window.incarnation)
     dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
     text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
-    if dropped_s is not None:
+    if not window.has_syncer:
+        dropped = dropped_s = None
+    elif dropped_s is not None:
         text += f"; the syncer dropped it {delay(dropped_s)}"
     elif window.was_member:
         text += "; the syncer had not dropped it when the fault ended"

@@ -5,6 +5,7 @@
 `understand` is pure; `take` starts processes on this machine and leaves none.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,8 +22,8 @@ from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.plan.model import FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import ending
-from chaoslab.trainers.presets import guess
-from chaoslab.trainers.reading import Patterns, Reader, Said, plain
+from chaoslab.trainers.presets import Candidate, guess
+from chaoslab.trainers.reading import Patterns, Reader, Said, nearest_lines, plain
 from chaoslab.undo.base import NoUndoLog
 
 _POLL_S = 0.1
@@ -97,7 +98,7 @@ class Understood:
     saved_step: int | None
     """The last one that was saved before the kill."""
     resumed_step: int | None
-    """The step before the first that the second start reported, or what it said itself."""
+    """What the second start said itself, or the step of the report before its first."""
 
 
 def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
@@ -182,18 +183,27 @@ def _is_enough(
 
 def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, str]:
     """Those that the script gives; for others what the lines look like, and the preset."""
-    best = next(iter(guess(lines)), None)
-    if not script.progress:
-        if best is None:
-            return None, ""
-        given = {"progress": best.patterns.progress.pattern}
-    else:
-        given = {"progress": script.progress}
-    for key in ("saved", "resumed"):
-        guessed = getattr(best.patterns, key) if best else None
-        if own := getattr(script, key) or (guessed.pattern if guessed else ""):
-            given[key] = own
-    return Patterns.of(**given), "" if best is None or script.progress else best.preset
+    found = guess(lines)
+    if not found and not script.progress:
+        return None, ""
+    best = found[0] if found and not script.progress else None
+    if best is not None and best.preset == "chaoslab":
+        return best.patterns, best.preset
+    saved, resumed = (_first(key, script, found) for key in (What.SAVED, What.RESUMED))
+    progress = best.patterns.progress.pattern if best else script.progress
+    patterns = Patterns.of(progress=progress, saved=saved, resumed=resumed)
+    return patterns, best.preset if best and patterns == best.patterns else ""
+
+
+def _first(key: What, script: Script, found: Sequence[Candidate]) -> str | None:
+    """The pattern of a script's own, or else of the best reading that has one."""
+    if own := getattr(script, key):
+        return str(own)
+    for number, one in enumerate(found):
+        pattern: re.Pattern[str] | None = getattr(one.patterns, key)
+        if pattern and (not number or any(said.what is key for said in one.said)):
+            return pattern.pattern
+    return None
 
 
 def _said(patterns: Patterns, lines: Sequence[str]) -> list[Said]:
@@ -211,13 +221,13 @@ def understand(sample: Sample, script: Script) -> Understood:
     lines = [*_texts(sample.first), *_texts(sample.second)]
     patterns, preset = _patterns(lines, script)
     if patterns is None:
-        raise PlanError(_nothing_found(sample, ""))
+        raise PlanError(_nothing_found(sample, script))
     heard = {name: _heard(start, patterns) for name, start in sample.first.items()}
     progress = {name: _of(said, What.PROGRESS) for name, said in heard.items()}
     name = max(progress, key=lambda one: len(progress[one]))
     reports = _counted(progress[name])
     if not reports:
-        raise PlanError(_nothing_found(sample, script.progress))
+        raise PlanError(_nothing_found(sample, script))
     if len(reports) < 2:
         raise PlanError(
             f"only one line reports progress in {sample.ran_s:.0f} s ({reports[0][2].line}): let "
@@ -232,7 +242,9 @@ def understand(sample: Sample, script: Script) -> Understood:
     saves = _saved_steps(heard[name])
     resumed = next((said for _, said in _of(again, What.RESUMED)), None)
     after = _counted(_of(again, What.PROGRESS))
-    said_step = resumed.step if resumed else None
+    went_on = resumed.step if resumed else None
+    if went_on is None and after:
+        went_on = max(0, after[0][1] - _steps_between(reports))
     return Understood(
         patterns=patterns,
         preset=preset,
@@ -249,36 +261,26 @@ def understand(sample: Sample, script: Script) -> Understood:
         start_s=max(delays),
         saves_every=_every(saves),
         saved_step=max(saves, default=None),
-        resumed_step=max(0, after[0][1] - 1) if said_step is None and after else said_step,
+        resumed_step=went_on,
     )
 
 
-def _nothing_found(sample: Sample, progress: str) -> str:
+def _nothing_found(sample: Sample, script: Script) -> str:
     texts = _texts(sample.first)
     if not texts:
         return (
             f"it printed nothing in {sample.ran_s:.0f} s: give it more time with --sample 2m, or "
             "let it print `chaoslab: step=12 loss=3.25`"
         )
-    what = f"`{progress}` matches no line" if progress else "no line looks like progress"
-    near = _nearest_progress(texts)
+    own = script.progress
+    what = f"`{own}` matches no line" if own else "no line looks like progress"
+    near = nearest_lines(texts, script.patterns)
     shown = "\n".join(near or texts[-_NEAREST:])
     which = "nearest" if near else "last"
     return (
         f"{what} in {sample.ran_s:.0f} s; the {which} lines are:\n{shown}\nName it with "
         "--progress 'step (?P<step>\\d+)', or print `chaoslab: step=12 loss=3.25`"
     )
-
-
-def _nearest_progress(lines: Sequence[str]) -> list[str]:
-    """Of the lines: those with numbers and most words such as step and loss, each form once."""
-    found = []
-    for _ in range(_NEAREST):
-        reader = Reader(Patterns.of(progress=r"(?!)(?P<step>\d+)"))
-        reader.feed("".join(f"{line}\n" for line in lines if line not in found).encode())
-        if reader.nearest:
-            found.append(reader.nearest)
-    return found
 
 
 def _nearest(lines: Sequence[str], patterns: Patterns, words: Sequence[str]) -> str:

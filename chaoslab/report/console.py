@@ -167,7 +167,7 @@ def _headline(story: RunStory) -> str:
     parts = [
         f"phase {story.phase or 'start'}",
         plural(story.rounds.merged, "round"),
-        f"{rate:,.0f} tokens/s" if rate is not None else "no rate yet",
+        f"{rate:,.0f} {story.counted}/s" if rate is not None else "no rate yet",
     ]
     if story.rounds.longest_gap_s:
         parts.append(f"longest gap {seconds(story.rounds.longest_gap_s)}")

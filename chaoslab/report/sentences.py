@@ -65,7 +65,7 @@ def is_notable(kind: Kind) -> bool:
 def _run_started(said: payloads.RunStarted) -> str:
     more = f" and {len(said.reserve)} in reserve" if said.reserve else ""
     return (
-        f"{said.plan} begins: {plural(len(said.learners), 'learner')}{more}, "
+        f"{said.plan} begins: {plural(len(said.learners), said.who)}{more}, "
         f"{said.algorithm}, fleet {said.fleet}, seed {said.seed}"
     )
 
@@ -82,7 +82,7 @@ def _baseline(said: payloads.BaselineMeasured) -> str:
     if said.gap_s_median is None or said.tokens_per_s is None:
         return "steady baseline"
     gap = seconds(said.gap_s_median)
-    return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} tokens/s"
+    return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} {said.counted}/s"
 
 
 def _run_left(said: payloads.RunLeft) -> str:

@@ -65,6 +65,8 @@ class RunStory:
         """
         self.stop, self.has_twin, self.is_twin = stop, has_twin, False
         self.plan, self.seed, self.fleet, self.algorithm, self.version = "", 0, "", "", ""
+        self.who, self.counted = "learner", "tokens"
+        """One of those that train, and what rounds commit: of a script worker and steps."""
         self.is_whole, self.samples = is_whole, Samples()
         self.sentences: deque[Sentence] = deque(maxlen=None if is_whole else _SENTENCES_KEPT)
         self.unreadable = 0
@@ -210,6 +212,7 @@ class RunStory:
             self._node(name).is_new = True
             self._node(name).enter(State.RESERVE, event.time_s)
         self.algorithm, self.version = said.algorithm, said.version
+        self.who, self.counted = said.who, said.counted
 
     def _phase(self, event: Event[payloads.PhaseEntered]) -> None:
         self.phases.append((event.time_s, event.payload.phase))

@@ -105,7 +105,7 @@ class Webhook:
             return
         self._is_started = True
         self._about |= {"plan": said.plan, "seed": said.seed, "fleet": said.fleet}
-        learners = plural(len(said.learners), "learner")
+        learners = plural(len(said.learners), said.who)
         text = f"{said.plan}, seed {said.seed}: a run with {learners} has started"
         self._send("run.started", event.wall, text, {"learners": list(said.learners)})
 

@@ -23,7 +23,7 @@ from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.events import Event, Json, MalformedEvent
-from chaoslab.core.payloads import RunStarted
+from chaoslab.core.payloads import LearnerStep, RunStarted
 from chaoslab.core.units import delay, plural
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RESOLVED_PLAN
@@ -58,7 +58,7 @@ class Answer:
 
 def answers(verdict: Verdict, history: History) -> tuple[Answer, ...]:
     """Did training continue, did each broken learner rejoin, and what work was lost?"""
-    said = (_continued(verdict, history), _rejoined(verdict))
+    said = (_continued(verdict, history), _rejoined(verdict, history))
     return said if verdict.work_lost is None else (*said, _lost(verdict.work_lost))
 
 
@@ -95,6 +95,11 @@ def _gap(verdict: Verdict, history: History) -> str:
     return f"no round for {length} from {seconds(gap.start_s)} on{because}, {then}"
 
 
+def _inferred(history: History) -> set[str]:
+    """Workers for which another one reports."""
+    return {e.payload.learner for e in history.of(LearnerStep) if e.payload.is_inferred}
+
+
 def _lost(lost: WorkLost) -> Answer:
     """Work lost, and the effective training time ratio."""
     steps = f"{plural(round(lost.steps), 'step')}, {seconds(lost.seconds)}"
@@ -107,8 +112,10 @@ def _lost(lost: WorkLost) -> Answer:
     )
 
 
-def _rejoined(verdict: Verdict) -> Answer:
-    question = "Did the broken learners rejoin?"
+def _rejoined(verdict: Verdict, history: History) -> Answer:
+    started = history.last(RunStarted)
+    who = started.payload.who if started else "learner"
+    question = f"Did the broken {who}s rejoin?"
     if verdict.is_of_broken_record:
         text = "a line of the record is broken"
         return Answer(question=question, word=_WORDS[None], text=text, tone=_TONES[None])
@@ -118,6 +125,11 @@ def _rejoined(verdict: Verdict) -> Answer:
     text = ", ".join(
         f"{who}{_returned(back)}{_since(verdict.worked_since.get(who))}" for who, back in returned
     )
+    if silent := sorted(verdict.learners_rejoined.keys() & _inferred(history)):
+        text += (
+            f"; {', '.join(silent)} reports nothing itself: only its process and the steps of the "
+            "whole are known"
+        )
     found = {back.rejoined for back in asked(verdict.learners_rejoined).values()}
     if not found:
         return Answer(question=question, word="nobody", text=text, tone=Tone.PLAIN)

@@ -13,7 +13,7 @@ from statistics import fmean, median, pstdev
 
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.core.events import Event
-from chaoslab.core.payloads import BaselineMeasured, LearnerStep, RoundMerged
+from chaoslab.core.payloads import BaselineMeasured, LearnerStep, RoundMerged, RunStarted
 from chaoslab.record.journal import History
 
 _QUARTERS = 4
@@ -53,6 +53,7 @@ def measure(
     )
     if absent := sorted(set(contributors) - _contributors(rounds)):
         reason = f"{', '.join(absent)} contributed to none of the last {len(rounds)} rounds"
+    started = history.last(RunStarted)
     step_s = _step_s(history.between(times_s[0], times_s[-1], LearnerStep))
     return BaselineMeasured(
         is_steady=is_even and not absent,
@@ -66,6 +67,7 @@ def measure(
         step_variation={
             learner: _spread(list(map(median, _quarters(own)))) for learner, own in step_s.items()
         },
+        counted=started.payload.counted if started else "tokens",
     )
 
 

@@ -9,7 +9,7 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -43,6 +43,7 @@ from chaoslab.run.nodes_start import start_nodes
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
 from chaoslab.run.script_files import ScriptFiles
+from chaoslab.trainers.reading import nearest_lines
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -53,6 +54,8 @@ ROUNDS_AFTER = 24
 START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
+LINES_S = 60.0
+"""For a line of a script that its patterns match, if others look like progress."""
 FINISH_S = 60.0
 """For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
@@ -164,13 +167,39 @@ class Run:
         else:
             self._start_nodes()
         training = self.plan.training
-        self._await(
-            training.learner_names,
-            lambda name: name in self.progress.members and name in self.progress.steps,
-            "join and step",
-            within_s=max(START_S, training.start_patience_s),
-        )
+        if training.script is None:
+            within_s = max(START_S, training.start_patience_s)
+            self._await(training.learner_names, self._has_stepped, "join and step", within_s)
+        else:
+            self._await_workers(training.script)
         self.run_loop.begin_training()
+
+    def _await_workers(self, script: Script) -> None:
+        """Wait for progress of all; not for long where lines came near that no pattern matches."""
+        names, begun_s = script.names, self.recorder.now_s
+        self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=LINES_S)
+        missing = [name for name in names if not self._has_stepped(name)]
+        near = [line for name in missing for line in self._nearest(name, script)]
+        if near and not any(name in self.progress.exits for name in missing):
+            shown = "\n".join(dict.fromkeys(near))
+            others = len(missing) < len(names)
+            remedy = "; if one worker reports for all, write `reports: one`" if others else ""
+            raise FleetError(
+                f"no line of {', '.join(missing)} within {LINES_S:g} s is progress by "
+                f"`training.script`; these came nearest:\n{shown}\nwrite `progress` for them, or "
+                f"let it print `chaoslab: step=12 loss=3.25`{remedy}"
+            )
+        left_s = max(START_S, script.max_pause_s) - (self.recorder.now_s - begun_s)
+        self._await(names, self._has_stepped, "report progress", within_s=max(1.0, left_s))
+
+    def _has_stepped(self, name: str) -> bool:
+        return name in self.progress.members and name in self.progress.steps
+
+    def _nearest(self, worker: str, script: Script) -> Sequence[str]:
+        log = self.directory.nodes / worker / "1" / "stdout.log"
+        if not log.is_file():
+            return ()
+        return nearest_lines(log.read_text(errors="replace").splitlines(), script.patterns)
 
     def _start_nodes(self) -> None:
         keeps_training = self.has_faults or self.basis.is_twin
@@ -424,16 +453,9 @@ class Run:
         within_s: float = START_S,
     ) -> None:
         """Wait until all are up. FleetError names who is not, and what they said last."""
-
-        def missing() -> list[str]:
-            return [name for name in names if not is_up(name)]
-
-        def is_decided() -> bool:
-            ended = self.progress.exits
-            return not missing() or SYNCER in ended or any(name in ended for name in missing())
-
-        self.run_loop.until(is_decided, within_s=within_s)
-        if absent := missing():
+        names = tuple(names)
+        self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s)
+        if absent := [name for name in names if not is_up(name)]:
             ended = self.progress.exits
             culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
             states = "; ".join(
@@ -444,9 +466,14 @@ class Run:
             late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
             raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states})")
 
+    def _is_decided(self, names: Iterable[str], is_up: Callable[[str], bool]) -> bool:
+        missing, ended = [name for name in names if not is_up(name)], self.progress.exits
+        return not missing or SYNCER in ended or any(name in ended for name in missing)
+
     def _last_words(self, node: str) -> str:
         words = self.directory.stderr_tail(node)
-        return f", its standard error ends with:\n{words}\n" if words else ""
+        what = "standard error" if self.plan.training.script is None else "output"
+        return f", its {what} ends with:\n{words}\n" if words else ""
 
 
 def _started(script: Script | None) -> ScriptStarted | None:
@@ -454,5 +481,5 @@ def _started(script: Script | None) -> ScriptStarted | None:
         return None
     return ScriptStarted(
         max_pause_s=script.max_pause_s,
-        says_saved=bool(script.saved),
+        says_saved=script.patterns.saved is not None,
     )

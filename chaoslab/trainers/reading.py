@@ -15,7 +15,7 @@ it does not match. Alternatives that overlap, as `(\w|\d)+`, are not recognized 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
@@ -157,6 +157,22 @@ class Reader:
         nearness = sum(word in words for word in _WORDS)
         if nearness > self._nearness and _DIGIT.search(line):
             self._nearness, self.nearest = nearness, line[:MAX_SHOWN]
+
+
+def nearest_lines(lines: Sequence[str], patterns: Patterns, most: int = 3) -> list[str]:
+    """Of lines none of which is progress by the patterns: those that come nearest, the best first;
+    empty if one is.
+    """
+    found: list[str] = []
+    while len(found) < most:
+        reader = Reader(patterns)
+        said = reader.feed("".join(f"{line}\n" for line in lines if line not in found).encode())
+        if any(one.what is What.PROGRESS for one in said):
+            return []
+        if not reader.nearest:
+            break
+        found.append(reader.nearest)
+    return found
 
 
 def plain(line: bytes) -> str:

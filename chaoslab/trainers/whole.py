@@ -188,7 +188,7 @@ class Whole:
             incarnation=worker.incarnation,
             epoch=self._epoch,
             source=source,
-            step=max(0, step - 1) if worker.resumed is None else worker.resumed,
+            step=max(0, step - self._stride) if worker.resumed is None else worker.resumed,
             data_position=None,
             versions={},
             learning_rate=said.learning_rate,

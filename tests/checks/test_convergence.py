@@ -12,6 +12,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
 from tests.checks.cases import Case, each, fails, passes
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory
 
 Curve = list[tuple[int, float]]
 
@@ -273,6 +274,16 @@ def test_losses_below_zero_may_rise_by_as_much_as_others(
     story = half_killed().end(losses=[(1000 * n, loss) for n, loss in enumerate(losses)])
     story.without(Kind.LEARNER_STEP)
     assert NumericHealth().judge(story.history()).outcome is outcome
+
+
+@pytest.mark.parametrize(("late", "outcome"), [(7.0, Outcome.PASS), (9.0, Outcome.FAIL)])
+def test_the_first_losses_of_a_script_may_be_those_of_single_batches(
+    late: float, outcome: Outcome
+) -> None:
+    story = ScriptStory(workers=1)
+    story.workers["worker-0"].loss = lambda step: {1: 0.01, 9: 4.0, 50: late}.get(step, 1.0)
+    finding = NumericHealth().judge(story.train(60).end().history())
+    assert (finding.outcome, finding.numbers["untrained_loss"]) == (outcome, 4.0)
 
 
 def test_without_an_evaluation_at_zero_the_highest_first_loss_is_the_reference() -> None:

@@ -8,6 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Divergence, Resume
 from chaoslab.checks.verdict import judge
+from chaoslab.core.payloads import What
 from tests.trainers.script_story import ScriptStory, usual_loss
 
 
@@ -42,6 +43,12 @@ def test_a_worker_that_goes_on_from_its_newest_checkpoint_passes(at: int) -> Non
     finding = Resume().judge(broken(at).train(60).end().history())
     assert finding.outcome is Outcome.PASS
     assert finding.numbers["lost_steps"] == 35 - at
+
+
+def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_pattern_for_it() -> None:
+    story = ScriptStory(says_saved=False).train(8).measure().kill("worker-0")
+    story.heal("worker-0", at=0).train(20).tell("worker-0", What.SAVED, 20)
+    assert Resume().judge(story.end().history()).outcome is Outcome.PASS
 
 
 def test_one_that_had_saved_nothing_may_begin_anew() -> None:

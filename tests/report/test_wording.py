@@ -15,6 +15,7 @@ from chaoslab.record.journal import History
 from chaoslab.report.sentences import Tone
 from chaoslab.report.wording import answers, percent, value
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory
 
 
 @pytest.mark.parametrize(
@@ -115,3 +116,11 @@ def test_answer_and_check_tell_the_same_gap_at_the_same_time() -> None:
         reason = verdict.by_name["continuity"].reason
         assert f"no round for {length}, from {start} on, " in reason
         assert length == "0.25 s"
+
+
+def test_of_a_worker_that_reports_nothing_itself_the_answer_says_so() -> None:
+    story = ScriptStory(is_one_for_all=True).train(30).measure().train(5)
+    history = story.kill("worker-1").train(3).heal("worker-1", at=38).train(40).end().history()
+    said = answers(judge(history, [Rejoin()]), history)[1]
+    assert "workers" in said.question
+    assert "only its process" in said.text

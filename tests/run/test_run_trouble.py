@@ -18,6 +18,7 @@ from chaoslab.plan.model import (
     AbortRule,
     Injection,
     Limits,
+    Script,
     Stop,
     Training,
     Trigger,
@@ -147,6 +148,24 @@ def test_a_learner_that_never_joins_is_waited_for_only_so_long(tmp_path: Path) -
     with pytest.raises(FleetError, match="learner-0"):
         stage.execute()
     assert stage.clock.now_s() < 200
+
+
+@pytest.mark.parametrize(
+    ("printed", "least_s", "most_s"), [("epoch 1, loss 2.5", 59, 70), ("loading", 115, 125)]
+)
+def test_a_script_whose_lines_nothing_matches_is_refused_with_those_that_came_nearest(
+    printed: str, least_s: float, most_s: float, tmp_path: Path
+) -> None:
+    script = Script(command="train", progress=r"step (?P<step>\d+)")
+    plan = replace(PLAN, training=Training(script=script))
+    stage = Stage(tmp_path, plan=plan, troubles=Troubles(mute=frozenset(script.names)))
+    log = stage.directory.nodes / "worker-0" / "1" / "stdout.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"{printed}\n")
+    with pytest.raises(FleetError) as why:
+        stage.execute()
+    assert printed in str(why.value)
+    assert least_s < stage.clock.now_s() < most_s
 
 
 def test_a_learner_killed_by_a_third_party_stays_dead_and_the_run_goes_on(tmp_path: Path) -> None:

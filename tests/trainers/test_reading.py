@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, Said
+from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, Said, nearest_lines
 
 PATTERNS = Patterns.of(
     progress=r"step[ =:]+(?P<step>\d+)(?:.*?loss[ =:]+(?P<loss>[\d.eE+-]+))?",
@@ -163,6 +163,12 @@ def test_the_line_that_came_nearest_is_kept_until_one_is_understood() -> None:
     assert reader.nearest == "iter 7 | loss 2.5"
     reader.feed(b"step 1 loss 2.5\nepoch 1 iter 2 batch 3 loss 4\n")
     assert reader.nearest == "iter 7 | loss 2.5"
+
+
+def test_the_nearest_lines_are_told_best_first_unless_one_is_progress() -> None:
+    lines = ["batch 3: 2.5", "loading 4 files", "iter 7 | loss 2.5"]
+    assert nearest_lines(lines, PATTERNS) == ["iter 7 | loss 2.5", "batch 3: 2.5"]
+    assert nearest_lines([*lines, "step 1 loss 2.5"], PATTERNS) == []
 
 
 @pytest.mark.parametrize(

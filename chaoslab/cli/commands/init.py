@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import click
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.cli.commands.init_script import (
@@ -203,9 +204,9 @@ def command(
     written, hints = _write(folder, files, starter)
     if starter.ci is not Ci.NONE and starter.install is None:
         warn(_UNSET_HINT)
-    understood = [*starter.script.said(), ""] if starter.script else []
-    doubts = [f"note      {doubt}" for doubt in starter.script.doubts()] if starter.script else []
-    page = Text("\n".join([*understood, *doubts, *written, *hints]))
+    page: RenderableType = Text("\n".join([*written, *hints]))
+    if starter.script is not None:
+        page = Group(starter.script.page(), page)
     plan = typed_path((folder / PLAN).absolute())
     then = (f"chaoslab run {plan}", "your first gate, on this machine; a minute or two")
     value: dict[str, Json] = {"files": sorted(files), "next": then[0]}

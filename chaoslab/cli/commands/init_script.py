@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
+from rich.table import Table
+from rich.text import Text
 
 from chaoslab.cli.commands.options import bundled, duration
 from chaoslab.core.clock import WallClock
@@ -129,14 +131,14 @@ class ScriptGate:
 
     @property
     def written(self) -> Script:
-        """The script of the plan: with the patterns, unless it prints chaoslab's own lines."""
+        """The script of the plan: with a preset, or with patterns."""
         one, found = self.understood, self.understood.patterns
-        is_own = one.preset == "chaoslab"
         return replace(
             self.script,
-            progress="" if is_own else found.progress.pattern,
-            saved="" if is_own or found.saved is None else found.saved.pattern,
-            resumed="" if is_own or found.resumed is None else found.resumed.pattern,
+            progress="" if one.preset else found.progress.pattern,
+            saved="" if one.preset or found.saved is None else found.saved.pattern,
+            resumed="" if one.preset or found.resumed is None else found.resumed.pattern,
+            preset=one.preset,
             reports="one" if one.is_one_for_all else "each",
             max_pause_s=max(self.script.max_pause_s, _seconds(4 * self._start_s)),
         )
@@ -186,6 +188,8 @@ class ScriptGate:
                 if said := getattr(self.understood, key):
                     yield f"# {_shown_line(said)}"
                 yield f"{key}: {_quoted(pattern)}"
+        if script.preset:
+            yield f"preset: {script.preset}"
         if script.reports == "one":
             yield "reports: one"
         if script.max_pause_s != self.script.max_pause_s:
@@ -193,88 +197,101 @@ class ScriptGate:
 
     # ---------------------------------------------------------------- what is said
 
-    def said(self) -> Iterator[str]:
-        """What was understood of the output."""
+    def said(self) -> Iterator[tuple[str, str]]:
+        """What was understood of the output: a word, and text."""
         one = self.understood
         by = f", as of {one.preset}" if one.preset else ""
         what = "step and loss" if one.progress.loss is not None else "step"
         if one.progress.step is None:
             what = "loss; lines are counted as steps"
-        yield (
-            f"progress  {_shown_line(one.progress)}  {what}, {_each(one.steps_between)}{by}; a "
-            f"step takes {one.step_s:.3g} s, a start {one.start_s:.1f} s"
-        )
+        times = f"a step takes {one.step_s:.3g} s, a start {one.start_s:.1f} s"
+        line = f"{_shown_line(one.progress)}: {what}, {_each(one.steps_between)}{by}"
+        yield "progress", f"{line}; {times}"
         if one.saved is not None and one.saves_every is not None:
-            yield f"saved     {_shown_line(one.saved)}  {_each(one.saves_every)}"
+            yield "saved", f"{_shown_line(one.saved)}: {_each(one.saves_every)}"
         if one.resumed is not None:
-            yield f"resumed   {_shown_line(one.resumed)}  killed and started again, it said so"
+            yield "resumed", f"{_shown_line(one.resumed)}: after a kill and another start"
         elif one.resumed_step is not None:
-            first = one.resumed_step + 1
-            yield f"resumed   (no line)  killed and started again, it reported step {first:,} first"
+            yield (
+                "resumed",
+                f"no line; after a kill and another start from step {one.resumed_step:,}",
+            )
         run = show_duration(_seconds(self.run_s))
-        yield f"kill      at step {self.kill_step:,}, {self._why_then}"
-        yield f"takes     about {run}; its twin, which is kept, as long"
+        yield "kill", f"at step {self.kill_step:,}, {self._why_then}"
+        yield "takes", f"about {run}, and its fault-free twin as long"
+
+    def page(self) -> Table:
+        """What was understood, and what was not."""
+        grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for word, text in (*self.said(), *(("note", doubt) for doubt in self.doubts()), ("", "")):
+            grid.add_row(word, Text(text))
+        return grid
 
     def doubts(self) -> Iterator[str]:
         """What was not found or assumed, and what would tell."""
         one = self.understood
-        if one.saved is None:
-            near = f" (nearest: {one.near_saved})" if one.near_saved else ""
+        if self._goes_back:
             yield (
-                f"no line says that a checkpoint is complete{near}, so that the kill may come "
-                "before the first, and which was the newest is not judged: print `chaoslab: saved "
-                "step=N` when it is on the disk, or name the line with --saved"
+                f"step {one.saved_step:,} was saved, and the second start went on from step "
+                f"{one.resumed_step:,}: the gate will fail until it resumes"
             )
-        if one.resumed is None:
+        elif one.resumed is None:
             near = f" (nearest: {one.near_resumed})" if one.near_resumed else ""
             yield (
                 f"no line says from which step it goes on{near}: the first report after a start "
-                "is taken for it; print `chaoslab: resumed step=N`, or name the line with --resumed"
+                "tells it; print `chaoslab: resumed step=N`, or name the line with --resumed"
+            )
+        if one.saved is None:
+            near = f" (nearest: {one.near_saved})" if one.near_saved else ""
+            yield (
+                f"no line says that a checkpoint is complete{near}: the kill may come before the "
+                "first, and which is the newest is not judged; print `chaoslab: saved step=N` when "
+                "it is on the disk, or name the line with --saved"
             )
         if one.progress.loss is None:
             yield (
-                "no loss is printed, so that a resume with other data, moments or learning rate "
-                "is not found: print `chaoslab: step=N loss=X`"
+                "no loss is printed: a resume with other data, moments or learning rate is not "
+                "found; print `chaoslab: step=N loss=X`"
             )
-        yield from self._second_start()
-        yield from self._folder()
         if one.is_one_for_all:
-            yield ("one worker reports for all: of the others only their processes are known")
+            yield "one worker reports for all: of the others only their processes are known"
+        yield from self._of_second_start()
+        yield from self._of_folder()
         if self.run_s > _LONG_S:
-            yield (
-                f"a run takes about {show_duration(_seconds(self.run_s))}: let it report and save "
-                "more often in this gate"
-            )
+            run = show_duration(_seconds(self.run_s))
+            yield f"a run takes about {run}: let it report and save more often in this gate"
 
-    def _second_start(self) -> Iterator[str]:
-        one, second = self.understood, self.sample.second
-        for name, start in second.items():
+    @property
+    def _goes_back(self) -> bool:
+        one = self.understood
+        if one.resumed_step is None or one.saved_step is None:
+            return False
+        return one.resumed_step < one.saved_step - one.steps_between
+
+    def _of_second_start(self) -> Iterator[str]:
+        for name, start in self.sample.second.items():
             if start.is_failed:
                 how = f"started again after the kill, {name} ended ({start.ended})"
                 yield f"{how}:\n{start.last_words}"
                 return
-        if second and one.resumed_step is None:
+        if self.sample.second and self.understood.resumed_step is None:
             yield "started again after the kill, it reported nothing in time: use --sample 2m"
-        step, saved = one.resumed_step, one.saved_step
-        if step is not None and saved is not None and step < saved - one.steps_between:
-            yield (
-                f"step {saved:,} was saved, and the second start went on from step {step:,}: the "
-                "gate will fail until it resumes"
-            )
 
-    def _folder(self) -> Iterator[str]:
+    def _of_folder(self) -> Iterator[str]:
         if self.sample.has_kept:
             return
         if FOLDER not in self.script.command:
             yield (
-                f"the command names no {FOLDER}, so that a run goes on from the checkpoints of an "
-                "earlier one (as this sample may have done, and its own are left there): let it "
-                f"keep them in a folder that the command line names, and write {FOLDER} for it"
+                f"the command names no {FOLDER}: a run goes on from the checkpoints of an earlier "
+                "one, as this sample may have done, and its own are left there; let it keep them "
+                f"in a folder that the command line names, and write {FOLDER} for it"
             )
         elif self.understood.saved is not None:
             yield (
                 f"the command is given {FOLDER}, and wrote nothing there although it says that it "
-                "saved: its checkpoints outlive a run, and the next run goes on from them"
+                "saved: its checkpoints outlive a run, and the next one goes on from them"
             )
 
     def to_json(self) -> Mapping[str, Json]:

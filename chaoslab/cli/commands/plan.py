@@ -139,7 +139,9 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         f"{one.name} (reserve)" if one.role == RESERVE else one.name for one in prepared.roster
     ]
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
-    twin = ", plus as long for the twin unless one is cached"
+    twin = ", plus as long for the twin"
+    if training.script is None:
+        twin += " unless one is cached"
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.described}, {trains}; ends {_stop(prepared)}",

@@ -75,6 +75,16 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     without: tuple[Need, ...] = ()
     """What it was never to have, so that checks which need it are left out."""
 
+    @property
+    def who(self) -> str:
+        """Name in reports for one of those that train."""
+        return "learner" if self.script is None else "worker"
+
+    @property
+    def counted(self) -> str:
+        """Name in reports for what rounds commit: nobody knows the tokens of a script."""
+        return "tokens" if self.script is None else "steps"
+
 
 class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
     phase: str
@@ -101,13 +111,15 @@ class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
     """Between two merged rounds; this and the following are null if there were too few."""
     gap_s_max: float | None
     tokens_per_s: float | None
-    """Committed tokens per second over the baseline."""
+    """Committed tokens per second over the baseline, or what `counted` names."""
     variation: float | None
     step_s: Mapping[str, float]
     """Mean step time of each learner, by name; likewise the following two."""
     step_s_median: Mapping[str, float] = field(default_factory=dict)
     step_variation: Mapping[str, float] = field(default_factory=dict)
     """Coefficient of variation of the median step time over quarters of the samples."""
+    counted: str = "tokens"
+    """What rounds commit: steps of a script."""
 
 
 class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):

@@ -26,6 +26,7 @@ from chaoslab.core.payloads import (
     NodeStarted,
     OfLearner,
     Payload,
+    RunStarted,
     kind_of,
 )
 from chaoslab.faults.evidence.base import Evidence, EvidenceCode
@@ -78,6 +79,12 @@ class EvidenceWindow:
         """Which life the fault met; None when the target was not running."""
         last = next((e.payload for e in reversed(self.before) if e.kind in _LIFE_KINDS), None)
         return last.incarnation if isinstance(last, NodeStarted) else None
+
+    @property
+    def has_syncer(self) -> bool:
+        """Whether a syncer keeps a list of members: none does of a script."""
+        started = self.history.last(RunStarted)
+        return started is None or started.payload.script is None
 
     @property
     def was_member(self) -> bool:

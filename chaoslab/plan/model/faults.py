@@ -97,7 +97,7 @@ class Trigger:
         if self.round is not None:
             return f"at round {self.round}"
         if self.step is not None:
-            return f"at step {self.step} of {self.of or 'the furthest learner'}"
+            return f"at step {self.step} of {self.of or 'the furthest node'}"
         if self.loss is not None:
             return f"at loss {self.loss:g}"
         if self.phase is not None:

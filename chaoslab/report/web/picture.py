@@ -40,6 +40,8 @@ def run_data(story: RunStory) -> Mapping[str, Json]:
         "seed": story.seed,
         "fleet": story.fleet,
         "algorithm": story.algorithm,
+        "who": story.who,
+        "counted": story.counted,
         "version": story.version,
         "end_s": _time(story.end_s),
         "trained_s": _time(trained_s),

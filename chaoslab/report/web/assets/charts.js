@@ -142,7 +142,7 @@ function countPanel(axis, run) {
   const most = Math.max(1, run.lanes.length - 1, ...rows.flatMap(([, row]) => row.filter((value) => value !== null)));
   const width = run.counts.width_s;
   return new Panel(axis, {
-    id: "counts", title: "Learners", note: `four different numbers, each row from 0 to ${most}`, height: rows.length * 30,
+    id: "counts", title: `${run.who[0].toUpperCase()}${run.who.slice(1)}s`, note: `four different numbers, each row from 0 to ${most}`, height: rows.length * 30,
     draw(panel) {
       panel.ground(run.faults);
       return rows.map(([name, row], number) => {
@@ -188,8 +188,8 @@ function lossPanel(axis, run, twin) {
   const width = run.losses.width_s;
   const everybody = !run.losses.survivors.mean || !run.losses.victims.mean;
   const curves = [
-    { kind: "survivors", label: everybody ? "all learners" : "survivors", data: run.losses.survivors, width },
-    { kind: "victims", label: everybody ? "all learners" : "victims", data: run.losses.victims, width },
+    { kind: "survivors", label: everybody ? `all ${run.who}s` : "survivors", data: run.losses.survivors, width },
+    { kind: "victims", label: everybody ? `all ${run.who}s` : "victims", data: run.losses.victims, width },
     { kind: "twin", label: "twin", data: twin?.survivors ?? {}, width: twin?.width_s ?? width },
   ].filter((curve) => curve.data.mean);
   if (!curves.length) return null;
@@ -297,7 +297,7 @@ function tokenPanel(axis, run) {
     { kind: "committed", label: "committed", data: { mean: committed }, width },
   ];
   return new Panel(axis, {
-    id: "tokens", title: "Tokens per second", note: `trained by all learners, and committed by rounds${usual ? `; baseline ${short(usual)}` : ""}; mean over ${over} s`, height: 150,
+    id: "tokens", title: `${run.counted[0].toUpperCase()}${run.counted.slice(1)} per second`, note: `trained by all ${run.who}s, and committed by rounds${usual ? `; baseline ${short(usual)}` : ""}; mean over ${over} s`, height: 150,
     draw(panel) {
       panel.ground(run.faults);
       const found = extent([raw, committed], width, axis) ?? [0, 1];
