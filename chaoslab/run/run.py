@@ -197,7 +197,7 @@ class Run:
 
     def _nearest(self, worker: str, script: Script) -> Sequence[str]:
         log = self.directory.nodes / worker / "1" / "stdout.log"
-        if not log.is_file():
+        if script.reads_files or not log.is_file():
             return ()
         return nearest_lines(log.read_text(errors="replace").splitlines(), script.patterns)
 
