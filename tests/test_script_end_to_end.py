@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.selftest.catalogue import TRIALS
 from chaoslab.selftest.trial import PLANS, carry_out_trial
-from tests.whole_runs import passed
+from tests.whole_runs import Ran, begin, ended, passed, whole
 
 pytestmark = pytest.mark.alone
 
@@ -30,6 +30,30 @@ expect:
   - {{check: rejoin, within: 90s}}
   - {{check: cleanup}}
 """
+
+LAUNCHED = r"""
+version: 1
+name: a-launcher
+training:
+  script:
+    command: >
+      {{python}} '{launcher}' {flags} --
+      {{python}} -m chaoslab.selftest.mutants.trainer --rank RANK --folder {{folder}}
+    workers: 2
+    progress: 'step (?P<step>\d+) loss (?P<loss>\S+) lr (?P<lr>\S+)'
+    saved: 'saved step (?P<step>\d+)'
+    resumed: 'resumed from step (?P<step>\d+)'
+    restarts: {restarts}
+baseline: {{warmup: 10 rounds, window: 60 rounds, max_variation: 1000%}}
+limits: {{timeout: 5m, max_affected: 100%}}
+faults:
+  - {{id: dies, fault: process.kill, target: {target}, at: {{step: 140}}, for: 4s}}
+expect:
+  - {{check: rejoin, within: 90s}}
+  - {{check: real_work, max_loss_difference: 100%}}
+  - {{check: cleanup}}
+"""
+"""Workers of a launcher that do not wait for each other may be some steps apart."""
 
 BROKEN = {trial.name: trial for trial in TRIALS if trial.plan == "scripted" and trial.check}
 
@@ -57,3 +81,28 @@ def test_a_trainer_in_jax_that_knows_nothing_of_chaoslab(tmp_path: Path) -> None
 def test_one_whose_resume_is_broken_is_found(name: str, tmp_path: Path) -> None:
     result = carry_out_trial(BROKEN[name], tmp_path)
     assert result.answer.is_right, (result.answer, result.sentence)
+
+
+def launched(folder: Path, restarts: str, target: str, flags: str) -> Ran:
+    """A run by a launcher, without a twin."""
+    launcher = TRAINERS / "launcher.py"
+    plan = LAUNCHED.format(launcher=launcher, restarts=restarts, target=target, flags=flags)
+    return ended(begin(plan, folder), folder)
+
+
+@pytest.mark.gate
+def test_a_launcher_that_starts_its_workers_again_passes(tmp_path: Path) -> None:
+    ran = launched(tmp_path, "itself", "{workers: 1}", "--restarts 3 --prefix")
+    assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
+
+
+@pytest.mark.gate
+def test_a_launcher_that_gives_up_is_started_again(tmp_path: Path) -> None:
+    ran = launched(tmp_path, "chaoslab", "{workers: [worker-1]}", "--one")
+    assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
+
+
+@pytest.mark.gate
+def test_a_launcher_that_leaves_its_workers_behind_fails(tmp_path: Path) -> None:
+    ran = launched(tmp_path, "chaoslab", "{launcher: all}", "--one")
+    assert (ran.verdict["outcome"], ran.finding("orphans")["outcome"]) == ("FAIL", "FAIL")

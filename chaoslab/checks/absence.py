@@ -18,6 +18,7 @@ from typing import TypeVar
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import (
     fault_windows,
+    learners_hit,
     of_learner,
     of_learner_after,
     of_learner_between,
@@ -121,9 +122,8 @@ def absences(history: History) -> tuple[Absence, ...]:
     by_learner: dict[str, list[FaultStory]] = defaultdict(list)
     for story in history.faults:
         if story.takes_away and story.failed is None and story.injecting.time_s < end_s:
-            for learner in story.targets:
-                if learner in history.learners:
-                    by_learner[learner].append(story)
+            for learner in learners_hit(history)[story.injection]:
+                by_learner[learner].append(story)
     found: list[Absence] = []
     for learner, stories in by_learner.items():
         opened = _open_absences(learner, stories, end_s)

@@ -38,6 +38,8 @@ class Code(StrEnum):
     NOT_JOINED = "not_joined"
     OWN_INITIAL_STATE = "own_initial_state"
     # -- workers of a script that go on
+    ORPHANED = "orphaned"
+    """It ran on after its launcher had ended."""
     BEGAN_ANEW = "began_anew"
     RESUMED_FROM_OLDER = "resumed_from_older"
     """From an older checkpoint than the newest that was saved."""

@@ -19,7 +19,7 @@ MIN_MARGIN = 0.1
 _RULES = (
     "training_continues", "learners_rejoin", "cadence", "participation", "real_work", "ledger",
     "agreement", "versions", "numeric_health", "resume", "divergence", "unasked", "strangers",
-    "stop",
+    "orphans", "stop",
 )  # fmt: skip
 """Rules of every run that can be FAIL, whatever the plan expects."""
 

@@ -20,7 +20,7 @@ from chaoslab.checks.moot import moot, phase_over
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.stop_rule import stop_rule
 from chaoslab.checks.timeline import training_end
-from chaoslab.checks.unrequested_exits import by_lease, left_early, strangers, unrequested
+from chaoslab.checks.unrequested_exits import by_lease, left_early, orphans, strangers, unrequested
 from chaoslab.checks.violations import Doubt, Violation, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -51,6 +51,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     always: Mapping[str, Sequence[Violation | Doubt]] = {
         "unasked": (*unrequested(history), *left_early(history), *by_lease(history)),
         "strangers": tuple(strangers(history)),
+        "orphans": tuple(orphans(history)),
     }
     for rule, found in always.items():
         if found:

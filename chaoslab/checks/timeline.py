@@ -27,12 +27,14 @@ from chaoslab.core.payloads import (
     LeftBecause,
     MemberJoined,
     MemberLeft,
+    NodeStarted,
     OfLearner,
     PhaseEntered,
     RoundMerged,
     RunFinished,
     RunLeft,
     RunOutcome,
+    RunStarted,
     SyncerFinal,
     SyncerStopped,
 )
@@ -108,6 +110,35 @@ def once(view: Callable[[History], _T]) -> Callable[[History], _T]:
 
 
 # ---------------------------------------------------------------- the frame
+
+
+def is_script(history: History) -> bool:
+    """Whether the training is not chaoslab's own."""
+    started = history.last(RunStarted)
+    return started is not None and started.payload.script is not None
+
+
+@once
+def launchers(history: History) -> frozenset[str]:
+    """Nodes that start the workers of a script: what befalls one of them befalls all."""
+    started = (event.payload for event in history.of(NodeStarted))
+    return frozenset(said.node for said in started if said.role == "launcher")
+
+
+@once
+def learners_hit(history: History) -> Mapping[str, Sequence[str]]:
+    """By injection, the learners among its targets. All of them if they have a launcher and one of
+    its processes is taken away: it ends the others, or they wait for that one.
+    """
+    has_launcher = bool(launchers(history))
+    return {
+        story.injection: [
+            name
+            for name in history.learners
+            if name in story.targets or (has_launcher and story.takes_away)
+        ]
+        for story in history.faults
+    }
 
 
 def baseline_end_s(history: History) -> float | None:

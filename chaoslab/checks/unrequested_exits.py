@@ -4,18 +4,30 @@
     exit by a signal that the harness sent while an injection was on it   ─► asked for
     exit with code 0 once training had ended, or by the harness's signal  ─► asked for
     exit by the lease of its host, because the harness stood still        ─► a doubt
+    exit beside a worker or launcher that an injection had taken away     ─► asked for
+    exit of a worker before its launcher ended with 0                     ─► asked for
+    exit of a script that was told to end, once its training had ended    ─► asked for
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
     a learner's "asked to leave", and no injection had it                 ─► unasked
     member.joined of a life that was never started                        ─► a stranger
 
-Each exit is judged by itself: that one exit of a node was asked for excuses no other one.
+Each exit is judged by itself: that one exit of a node was asked for excuses no other one. A
+launcher ends its workers together, and with them itself or not. Workers that outlive it by more
+than 1.5 s are orphans: nobody ends them, and they write beside those that are started next.
 """
 
 from collections.abc import Iterator
 
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import ENDING_S, before_the_end, farewells, training_end
+from chaoslab.checks.timeline import (
+    ENDING_S,
+    before_the_end,
+    farewells,
+    is_script,
+    launchers,
+    training_end,
+)
 from chaoslab.checks.violations import Doubt, Violation
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
@@ -31,6 +43,7 @@ from chaoslab.core.payloads import (
 from chaoslab.record.exits import was_ended_by_harness
 from chaoslab.record.journal import FaultStory, History
 
+_ALONE_S = 1.5
 _SLACK_S = 1.0
 """What two nodes print at one time may reach the record this far apart."""
 
@@ -133,8 +146,11 @@ def _judged_exits(history: History) -> Iterator[Event[NodeExited]]:
 def _asked_for(story: FaultStory, exited: Event[NodeExited], history: History) -> bool:
     """Whether an injection on this node asked for this very exit."""
     node = exited.payload.node
-    if node not in story.targets or exited.seq < story.injecting.seq:
+    if exited.seq < story.injecting.seq:
         return False
+    if node not in story.targets:
+        is_beside = bool(launchers(history)) and story.takes_away
+        return is_beside and exited.time_s <= _let_go_s(story, history)
     evidence = [e for e in story.evidence if e.payload.target == node]
     if any(
         exited.seq in e.payload.proof for e in evidence if e.payload.status is not Status.FAILED
@@ -147,6 +163,10 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     """Whether the node ended because training, or a run that was cut short, did."""
     end, finished = training_end(history), history.last(RunFinished)
     is_asked = was_ended_by_harness(exited)
+    if _is_last_of_launcher(exited, history):
+        return True
+    if is_script(history) and end is not None and exited.seq > end.seq and exited.payload.sent:
+        return True  # as a script ends that was told to, with any code
     if end is not None and exited.time_s >= end.time_s - _SLACK_S:
         has_ended = exited.seq > end.seq
         if exited.payload.exit_code == 0 or (has_ended and is_asked):
@@ -156,6 +176,37 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
         return end is not None and end.seq == finished.seq and is_asked
     return is_asked and exited.time_s > finished.time_s - ENDING_S
+
+
+def _is_last_of_launcher(exited: Event[NodeExited], history: History) -> bool:
+    """Whether its launcher ended with 0 afterwards, and had not started it again."""
+    said, above = exited.payload, launchers(history)
+    if not above or said.node in above or said.exit_code or said.signal:
+        return False
+    starts = (e.payload for e in history.of(NodeStarted) if e.seq > exited.seq)
+    is_again = any(start.node == said.node for start in starts)
+    ends = (e.payload for e in history.of(NodeExited) if e.seq > exited.seq)
+    return not is_again and any(end.node in above and end.exit_code == 0 for end in ends)
+
+
+def orphans(history: History) -> Iterator[Violation]:
+    """Every worker that ran on after its launcher had ended, before training did."""
+    end, above, exits = training_end(history), launchers(history), history.of(NodeExited)
+    if not above:
+        return
+    ended_s = {(e.payload.node, e.payload.incarnation): e.time_s for e in exits}
+    for gone in exits:
+        if gone.payload.node not in above or (end is not None and gone.seq > end.seq):
+            continue
+        for started in history.of(NodeStarted):
+            node, life = started.payload.node, started.payload.incarnation
+            alone_s = ended_s.get((node, life), history.end_s) - gone.time_s
+            if node not in above and started.seq < gone.seq and alone_s > _ALONE_S:
+                text = (
+                    f"{node} ran for {alone_s:.1f} s after {gone.payload.node} had ended at "
+                    f"{gone.time_s:.1f} s"
+                )
+                yield Violation.at(started, Code.ORPHANED, text, node)
 
 
 # ---------------------------------------------------------------- who was never started

@@ -66,6 +66,13 @@ def is_running(pid: int) -> bool:
     return fields is not None and fields[0] != b"Z"
 
 
+def wait_status(identity: Identity) -> int | None:
+    """How a process ended, as `waitpid` has it, until its parent has asked for that; else None."""
+    fields = _stat(identity.pid)
+    is_it = fields is not None and fields[0] == b"Z" and int(fields[19]) == identity.start_ticks
+    return int(fields[49]) if fields is not None and is_it else None
+
+
 def is_ending(pid: int) -> bool:
     """Whether it is gone or on its way out, on which it loses its environment and files first."""
     fields = _stat(pid)

@@ -207,6 +207,20 @@ def living(main: Identity, mark: str) -> tuple[int, ...]:
     return tuple(sorted(one.pid for one in _living(main, mark)))
 
 
+def children(main: Identity) -> list[Identity]:
+    """Those of its children that run, in the order of their starts; none if it is gone."""
+    if not is_same(main):
+        return []
+    found = [one for one in _known(_children(main.pid)) if is_running(one.pid)]
+    return sorted(found, key=lambda one: (one.start_ticks, one.pid))
+
+
+def send_each(processes: Iterable[Identity], number: int) -> None:
+    """Send a signal to these processes alone."""
+    for one in processes:
+        _send(one, number)
+
+
 def _living(main: Identity, mark: str) -> set[Identity]:
     found = _marked(mark)
     if is_same(main):

@@ -51,7 +51,8 @@ class ProcessKill(HitsTogether, EndsProcess):
     """Kill the node's whole tree of processes; heal by starting its next incarnation.
 
     With `restart` it starts at once, as by a supervisor; the heal starts one that died again. The
-    syncer goes on from its disk.
+    syncer goes on from its disk. Of a script's launcher the workers are left: they end by
+    themselves, or are ended before it is started again, and then the verdict is FAIL.
     """
 
     signal: Signal = Signal.SIGKILL
@@ -61,7 +62,7 @@ class ProcessKill(HitsTogether, EndsProcess):
     """Start it again at once, whatever `for` says."""
 
     name = "process.kill"
-    summary = "end the process and all its children by a signal; of learners or of the syncer"
+    summary = "end the process and all its children by a signal; learners, syncer, launcher"
     imitates = "a crash, a kill out of memory, a lost machine; no chip error, no device is damaged"
     proof = "exit status with that signal; the syncer dropped the member; of the syncer, no round"
 
@@ -71,9 +72,10 @@ class ProcessKill(HitsTogether, EndsProcess):
 
     @property
     def roles(self) -> frozenset[Role]:
-        """Learners; the syncer, too, if the signal does not ask it to end training."""
+        """Learners and launchers; the syncer if the signal does not ask it to end training."""
         is_order = self.signal in (Signal.SIGTERM, Signal.SIGINT)
-        return frozenset({Role.LEARNER} if is_order else {Role.LEARNER, Role.SYNCER})
+        syncer = frozenset() if is_order else frozenset({Role.SYNCER})
+        return syncer | {Role.LEARNER, Role.LAUNCHER}
 
     @property
     def comes_back(self) -> bool:

@@ -86,6 +86,8 @@ class Role(StrEnum):
     SYNCER = "syncer"
     LEARNER = "learner"
     EVALUATOR = "evaluator"
+    LAUNCHER = "launcher"
+    """Of a training that is not chaoslab's own: what starts its workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +154,10 @@ class NodeSpec:
     reads: Patterns | None = None
     """Lines by which a training that is not chaoslab's own says where it is, on both of its
     streams; None: it prints events."""
+    launches: tuple["NodeSpec", ...] = ()
+    """Nodes that its program starts by itself, in the order of their ranks, without a command."""
+    restarts: bool = False
+    """Whether it also starts them again when they have ended."""
     keeps: str = ""
     """The folder, within its own, whose files outlive each of its incarnations."""
     has_volume: bool = False

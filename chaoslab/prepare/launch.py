@@ -21,7 +21,7 @@ from chaoslab.core.secrets import Secrets, reference
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role
 from chaoslab.fleet.task_trial import TaskTrial
-from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Script, Training
+from chaoslab.plan.model import LAUNCHER, SYNCER, Algorithm, FaultPlan, Script, Training
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.admission import Admission
 from chaoslab.prepare.systems import environment_python
@@ -102,24 +102,39 @@ class Launch:
         object.__setattr__(self, "_admission", admission)
 
     def workers(self, script: Script) -> tuple[NodeSpec, ...]:
-        """Those of a training that is not chaoslab's own: the user's command, as it is."""
+        """Those of a training that is not chaoslab's own, or their launcher: the user's command, as
+        it is.
+        """
         folder = str(self.folder.absolute())
-        return tuple(
+        environment = {
+            "CHAOSLAB_WORKERS": str(script.workers),
+            "CHAOSLAB_FOLDER": folder,
+            **_UNBUFFERED,
+        }
+        workers = tuple(
             NodeSpec(
                 name=name,
                 role=Role.LEARNER,
-                command=script.words(rank, folder),
-                environment={
-                    "CHAOSLAB_RANK": str(rank),
-                    "CHAOSLAB_WORKERS": str(script.workers),
-                    "CHAOSLAB_FOLDER": folder,
-                    **_UNBUFFERED,
-                },
+                command=() if script.is_launched else script.words(rank, folder),
+                environment={"CHAOSLAB_RANK": str(rank), **environment},
                 labels=self.plan.labels.get(name, {}),
                 reads=OWN_LINES if script.reads_files else script.patterns,
             )
             for rank, name in enumerate(script.names)
         )
+        if not script.is_launched:
+            return workers
+        launcher = NodeSpec(
+            name=LAUNCHER,
+            role=Role.LAUNCHER,
+            command=script.words(0, folder),
+            environment=environment,
+            labels=self.plan.labels.get(LAUNCHER, {}),
+            reads=workers[0].reads,
+            launches=workers,
+            restarts=script.restarts == "itself",
+        )
+        return (launcher,)
 
     def syncer(self, *, keeps_training: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.

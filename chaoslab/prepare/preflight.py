@@ -22,7 +22,7 @@ from chaoslab.fleet.task_trial import TRIAL_S, problem_in
 from chaoslab.links.base import Links, require
 from chaoslab.links.effects import Shaping
 from chaoslab.plan.file import Mistake
-from chaoslab.plan.model import SYNCER, FaultPlan, Injection
+from chaoslab.plan.model import LAUNCHER, SYNCER, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.launch import task_trial
 from chaoslab.prepare.setup import LinkSetup
@@ -83,6 +83,10 @@ def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
     """PlanError if a target runs something that this fault does not act on."""
     hits_syncer = SYNCER in injection.targets
     who = _who(injection)
+    if LAUNCHER in injection.targets:
+        if Role.LAUNCHER not in fault.roles:
+            raise PlanError(f"{who} acts on workers alone; on their launcher acts process.kill")
+        return
     if hits_syncer and Role.SYNCER not in fault.roles:
         raise PlanError(
             f"{who} acts on learners alone as it is set here; on the syncer act process.kill by "

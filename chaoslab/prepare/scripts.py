@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
+from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.file import Mistake
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.plan.model.script import FOLDER
 
 FLEETS: Final = ("local",)
@@ -34,13 +35,13 @@ def impossible_of_script(plan: FaultPlan) -> Iterator[Mistake]:
     wrong, why = (_OF_SCRIPTS, "judges a training of your own (`training.script`)")
     if script is not None:
         wrong, why = (_OF_PROTOCOL, "judges what chaoslab's own learners and syncer report")
-        yield from _not_done(plan)
+        yield from _not_done(plan, script)
     for number, spec in enumerate(plan.expect):
         if spec.check in wrong:
             yield ("expect", number, "check"), f"{spec.check} {why}: take it out"
 
 
-def _not_done(plan: FaultPlan) -> Iterator[Mistake]:
+def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     if plan.fleet.kind not in FLEETS:
         text = f"runs on the fleet {', '.join(FLEETS)}, not on {plan.fleet.kind}"
         yield ("training", "script"), text
@@ -53,6 +54,9 @@ def _not_done(plan: FaultPlan) -> Iterator[Mistake]:
             text = "a script announces no protocol points: use step, round, time or loss"
             yield ("faults", number, "at", "phase"), text
         settings = fault.settings
+        if script.is_launched and isinstance(settings, ProcessCrashLoop):
+            text = "starts a worker several times itself, and its launcher does that: kill it"
+            yield ("faults", number, "fault"), f"{fault.fault} {text}"
         needs = settings.needs if isinstance(settings, Fault) else frozenset()
         if isinstance(settings, ShapesLinks) or not needs <= _ABLE:
             text = (

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import SYNCER, FaultPlan, FaultSpec, Injection, Outage, Pick, Target
+from chaoslab.plan.model import (
+    LAUNCHER,
+    SYNCER,
+    FaultPlan,
+    FaultSpec,
+    Injection,
+    Outage,
+    Pick,
+    Target,
+)
 
 
 def explicit(plan: FaultPlan, injections: Sequence[Injection]) -> FaultPlan:
@@ -57,6 +66,8 @@ def exactly(targets: tuple[str, ...], asked: Target) -> Target:
     """These nodes; what no list of names can say has no chance in it, and stays as asked."""
     if targets == (SYNCER,):
         return Target(syncer=True)
+    if targets == (LAUNCHER,):
+        return Target(launcher=True)
     return asked if SYNCER in targets else Target(names=targets, reserve=asked.reserve)
 
 

@@ -233,6 +233,9 @@ HINTS: Mapping[Code, str] = {
     Code.NOT_JOINED: _COMES_BACK,
     Code.OWN_INITIAL_STATE: _PROTOCOL,
     # -- workers of a script that go on
+    Code.ORPHANED: "let workers end with their launcher: by PR_SET_PDEATHSIG (prctl(2)), or when "
+    "they read the end of a pipe that it holds open. Those that are left keep ports and devices, "
+    "and write checkpoints beside the workers that are started next",
     Code.BEGAN_ANEW: _RESUMES,
     Code.RESUMED_FROM_OLDER: _RESUMES,
     Code.RESUMED_OTHERWISE: _RESUMES,

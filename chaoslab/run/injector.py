@@ -336,11 +336,15 @@ class Injector:
                 yield f"{name} has no process"
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
-        """The learners that must show that they are back: all of them if it was the syncer."""
-        progress = self.recorder.progress
-        has_hit_syncer = any(progress.roles.get(n) is Role.SYNCER for n in injection.targets)
-        hit = frozenset(progress.alive(Role.LEARNER)) if has_hit_syncer else injection.targets
-        return progress.learners & frozenset(hit)
+        """The learners that must show that they are back: all of them if it was the syncer, or
+        their launcher.
+        """
+        progress, hit = self.recorder.progress, frozenset(injection.targets)
+        roles = {progress.roles.get(name) for name in hit}
+        if Role.LAUNCHER in roles:
+            return progress.learners
+        hit = frozenset(progress.alive(Role.LEARNER)) if Role.SYNCER in roles else hit
+        return progress.learners & hit
 
     def _measure(self, one: OpenInjection) -> None:
         """Gather the evidence while the fault still holds, once."""

@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached
-from chaoslab.plan.model import SYNCER, FaultPlan, Injection, Script
+from chaoslab.plan.model import LAUNCHER, SYNCER, FaultPlan, Injection, Script
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import Journal
@@ -196,7 +196,8 @@ class Run:
         return name in self.progress.members and name in self.progress.steps
 
     def _nearest(self, worker: str, script: Script) -> Sequence[str]:
-        log = self.directory.nodes / worker / "1" / "stdout.log"
+        speaker = LAUNCHER if script.is_launched else worker
+        log = self.directory.nodes / speaker / "1" / "stdout.log"
         if script.reads_files or not log.is_file():
             return ()
         return nearest_lines(log.read_text(errors="replace").splitlines(), script.patterns)
@@ -457,10 +458,9 @@ class Run:
         self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s)
         if absent := [name for name in names if not is_up(name)]:
             ended = self.progress.exits
-            culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
+            culprits = [name for name in (*absent, SYNCER, LAUNCHER) if name in ended] or absent
             states = "; ".join(
-                f"{name}: {how_it_ended(ended[name]) if name in ended else 'still running'}"
-                f"{self._last_words(name)}"
+                f"{name}: {self._state(name)}{self._last_words(name)}"
                 for name in dict.fromkeys(culprits)
             )
             late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
@@ -468,7 +468,12 @@ class Run:
 
     def _is_decided(self, names: Iterable[str], is_up: Callable[[str], bool]) -> bool:
         missing, ended = [name for name in names if not is_up(name)], self.progress.exits
-        return not missing or SYNCER in ended or any(name in ended for name in missing)
+        return not missing or any(name in ended for name in (SYNCER, LAUNCHER, *missing))
+
+    def _state(self, node: str) -> str:
+        if (exited := self.progress.exits.get(node)) is not None:
+            return how_it_ended(exited)
+        return "still running" if self.progress.is_alive(node) else "not started"
 
     def _last_words(self, node: str) -> str:
         words = self.directory.stderr_tail(node)

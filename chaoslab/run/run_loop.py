@@ -316,6 +316,8 @@ class RunLoop:
         exited, is_starting = progress.exits.get(SYNCER), self.recorder.is_starting
         if exited is not None and not (SYNCER in injector.returning or is_starting([SYNCER])):
             return f"the syncer ended ({how_it_ended(exited)}), and no injection restarts it"
+        if progress.alive(Role.LAUNCHER):  # which may start them again
+            return None
         has_learner = not injector.away.issuperset(progress.alive(Role.LEARNER))
         if has_learner or injector.returning or progress.is_stopping:
             return None

@@ -95,8 +95,11 @@ class Whole:
                 return []
             case NodeExited(node=node) if node in self._workers:
                 found = self._ended(said)
+            case NodeExited(exit_code=0, sent=()):
+                found = self._finished(said.node)  # by the word of their launcher
             case TrainerSaid(what=What.RESUMED):
-                self._workers[said.node].resumed = said.step
+                for worker in self._meant(said):
+                    worker.resumed = said.step
                 return []
             case TrainerSaid(what=What.PROGRESS):
                 found = self._advanced(said, event.time_s)
@@ -117,8 +120,8 @@ class Whole:
     # ---------------------------------------------------------------- progress
 
     def _advanced(self, said: TrainerSaid, time_s: float) -> Iterator[Payload]:
-        worker = self._workers[said.node]
-        if not worker.is_alive or said.incarnation != worker.incarnation:
+        worker, *others = self._meant(said) or (None,)
+        if worker is None:
             return
         if said.step is None and worker.has_steps:
             worker.said_loss = said.loss
@@ -129,16 +132,27 @@ class Whole:
             return  # said again, as by another rank
         if self._began_s is None:
             self._began_s = time_s
-        others = [one for one in self._workers.values() if one.is_alive and one is not worker]
-        yield from self._step(worker, step, said, time_s)
-        for other in others if self._is_one_for_all else ():
-            yield from self._step(other, step, said, time_s)
+        yield from self._step(worker, step, said, time_s, is_inferred=False)
+        for other in others:
+            yield from self._step(other, step, said, time_s, is_inferred=True)
         yield from self._stop_rule(time_s)
 
+    def _meant(self, said: TrainerSaid) -> list[_Worker]:
+        """Whom a line is about: the worker that said it, then those for which it says it, too. A
+        launcher passes on a line that names no worker, and that is about all.
+        """
+        alive = [one for one in self._workers.values() if one.is_alive]
+        if (worker := self._workers.get(said.node)) is None:
+            return alive
+        if not worker.is_alive or said.incarnation != worker.incarnation:
+            return []
+        is_shared = self._is_one_for_all and said.what is What.PROGRESS
+        return [worker, *(one for one in alive if one is not worker)] if is_shared else [worker]
+
     def _step(
-        self, worker: _Worker, step: int, said: TrainerSaid, time_s: float
+        self, worker: _Worker, step: int, said: TrainerSaid, time_s: float, *, is_inferred: bool
     ) -> Iterator[Payload]:
-        """A worker is at a step now."""
+        """A worker is at a step now; `is_inferred`: because another one said so."""
         if worker.epoch is None or step < worker.step:
             yield from self._join(worker, step, said)
             made = 1
@@ -159,7 +173,7 @@ class Whole:
             tokens=worker.steps,
             data_position=None,
             learning_rate=said.learning_rate,
-            is_inferred=worker.name != said.node,
+            is_inferred=is_inferred,
         )
         worker.since_s = time_s
         if worker.name in self._open:
@@ -262,6 +276,14 @@ class Whole:
         self._open.pop(worker.name, None)
         if self._open and not self._members() - self._open.keys():
             yield from self._merge()
+        yield from self._final()
+
+    def _finished(self, launcher: str) -> Iterator[Payload]:
+        yield from self._stopped(f"{launcher} has finished")
+        yield from self._final()
+
+    def _final(self) -> Iterator[Payload]:
+        """Once all of it has ended."""
         is_last = not any(one.is_alive for one in self._workers.values())
         if self._is_stopped and is_last and not self._is_over:
             self._is_over = True

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rules import always_judged
 from chaoslab.checks.unrequested_exits import (
     by_lease,
     left_early,
+    orphans,
     said_exit,
     strangers,
     unrequested,
@@ -20,6 +22,7 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.record.journal import History
 from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory
 
 
 def unasked_exits(history: History) -> tuple[Event, ...]:
@@ -217,3 +220,39 @@ def test_a_life_that_nobody_started_is_found_by_name() -> None:
     assert violation.culprit == joined.payload.learner
     (finding,) = (f for f in always_judged(history) if f.check == "strangers")
     assert finding.codes == (Code.NEVER_STARTED,)
+
+
+def launched() -> ScriptStory:
+    """Two workers of a launcher train."""
+    story = ScriptStory().start("launcher").train(20).measure()
+    return story.train(20)
+
+
+def test_workers_that_end_beside_one_that_was_killed_were_ended_by_their_launcher() -> None:
+    story = launched().kill("worker-0").exit("worker-1").exit("launcher", code=1)
+    story.start("launcher").start("worker-1").heal("worker-0", at=30)
+    history = story.train(20).end().history()
+    assert unasked(history) == []
+    assert [one.learner for one in absences(history)] == ["worker-0", "worker-1"]
+
+
+def test_a_worker_that_ends_while_no_fault_is_open_was_not_asked_to() -> None:
+    history = launched().exit("worker-1").train(9).end().history()
+    assert [violation.culprit for violation in unasked(history)] == ["worker-1"]
+
+
+def test_workers_of_a_launcher_that_ends_well_have_finished() -> None:
+    story = launched().exit("worker-0").exit("worker-1").exit("launcher", code=0)
+    assert unasked(story.history()) == []
+
+
+@pytest.mark.parametrize(("steps", "culprits"), [(5, []), (30, ["worker-0", "worker-1"])])
+def test_workers_that_outlive_their_launcher_are_orphans(steps: int, culprits: list[str]) -> None:
+    story = launched().kill("launcher").train(steps).exit("worker-0").exit("worker-1")
+    history = story.heal("launcher", at=0).start("worker-0").start("worker-1").train(9).end()
+    assert [violation.culprit for violation in orphans(history.history())] == culprits
+
+
+def test_a_script_that_was_told_to_end_may_end_with_any_code() -> None:
+    history = launched().end(code=143).history()
+    assert unasked(history) == []

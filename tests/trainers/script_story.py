@@ -63,6 +63,7 @@ class ScriptStory:
         twin: "ScriptStory | None" = None,
     ) -> None:
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
+        self._launcher = _Worker("launcher")
         self.events: list[Event] = []
         self.now_s = 0.0
         self.twin = twin
@@ -100,10 +101,17 @@ class ScriptStory:
     # ---------------------------------------------------------------- workers
 
     def start(self, name: str) -> Self:
-        """Its next process."""
-        worker = self.workers[name]
+        """Its next process; of a worker, or of the launcher of all."""
+        worker = self.workers.get(name, self._launcher)
         worker.incarnation, worker.is_alive = worker.incarnation + 1, True
-        self.say(NodeStarted(node=name, incarnation=worker.incarnation, pid=1, role="learner"))
+        role = "launcher" if worker is self._launcher else "learner"
+        self.say(NodeStarted(node=name, incarnation=worker.incarnation, pid=1, role=role))
+        return self
+
+    def tell_of_launcher(self, what: What, step: int) -> Self:
+        """A line in its stream that names no worker."""
+        said = TrainerSaid(node="launcher", incarnation=1, what=what, step=step, loss=2.0)
+        self.say(said, "launcher")
         return self
 
     def tell(self, name: str, what: What, step: int | None, loss: float | None = None) -> Self:
@@ -132,15 +140,17 @@ class ScriptStory:
                     self.tell(worker.name, What.SAVED, worker.step)
         return self
 
-    def exit(self, name: str, *, signal: str | None = None, code: int | None = None) -> Self:
+    def exit(
+        self, name: str, *, signal: str | None = None, code: int | None = None, sent: str = ""
+    ) -> Self:
         """Its process ends: by a signal of the harness, or with a code of its own."""
-        worker = self.workers[name]
+        worker = self.workers.get(name, self._launcher)
         worker.is_alive = False
         worker.exits.append(len(self.events))
         self.say(
             NodeExited(
                 node=name, incarnation=worker.incarnation, pid=1, exit_code=code, signal=signal,
-                sent=(signal,) if signal else (),
+                sent=tuple(filter(None, (sent or signal,))),
             )
         )  # fmt: skip
         return self
@@ -179,25 +189,29 @@ class ScriptStory:
                 EvidenceMeasured(
                     injection="injection-0", target=name, status=Status.PROVED, code="as_asked",
                     text="died", requested={}, measured={},
-                    proof=(self.workers[name].exits[-1],), fault="process.kill",
+                    proof=(self.workers.get(name, self._launcher).exits[-1],), fault="process.kill",
                 )
             )  # fmt: skip
         self.say(FaultHealing(**self._facts))
         for name in names:
             self.start(name)
+            if name == "launcher":
+                continue
             self.workers[name].step = at
             if at or says is not None:
                 self.tell(name, What.RESUMED, at if says is None else says)
         self.say(FaultHealed(**self._facts))
         return self
 
-    def end(self) -> Self:
-        """The harness has seen enough."""
+    def end(self, *, code: int | None = None) -> Self:
+        """The harness has seen enough: all end by its signal, or with a code after it."""
         for follows in self.whole.stop():
             self._append(follows)
-        for worker in self.workers.values():
+        for worker in (*self.workers.values(), self._launcher):
             if worker.is_alive:
-                self.exit(worker.name, signal="SIGTERM")
+                self.exit(
+                    worker.name, signal=None if code else "SIGTERM", code=code, sent="SIGTERM"
+                )
         self.say(RunFinished(outcome=RunOutcome.COMPLETED, reason=""))
         return self
 

@@ -108,3 +108,17 @@ def test_a_stop_rule_by_loss_or_time_is_met_once() -> None:
         history = ScriptStory(stop=stop).train(40).history()
         (met,) = history.of(SyncerStopRuleMet)
         assert 5 < met.seq < len(history.events)
+
+
+def test_a_line_of_a_launcher_counts_for_all_workers() -> None:
+    story = ScriptStory(workers=2).tell_of_launcher(What.PROGRESS, 1).exit("worker-1")
+    history = story.tell_of_launcher(What.PROGRESS, 2).history()
+    said = [(e.payload.learner, e.payload.step) for e in history.of(LearnerStep)]
+    assert said == [("worker-0", 1), ("worker-1", 1), ("worker-0", 2)]
+
+
+def test_a_launcher_that_ends_well_ends_training() -> None:
+    story = ScriptStory(workers=2).tell_of_launcher(What.PROGRESS, 1)
+    story.exit("worker-0").exit("worker-1")
+    assert not story.history().of(SyncerFinal)
+    assert story.exit("launcher", code=0).history().of(SyncerFinal)

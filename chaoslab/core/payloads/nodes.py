@@ -16,7 +16,7 @@ class _OfProcess(Payload):
 
 class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     role: str
-    """learner, syncer or evaluator."""
+    """learner, syncer, evaluator or launcher."""
     start_ticks: int | None = None
     """When the process started, in clock ticks since the boot; None in a container."""
     boot_id: str | None = None
@@ -27,7 +27,7 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     image: str | None = None
     image_id: str | None = None
     started_by: str = ""
-    """cluster: the cluster started it again, not chaoslab; else empty."""
+    """cluster, launcher: that one started it again, not chaoslab; else empty."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):

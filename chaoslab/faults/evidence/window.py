@@ -136,10 +136,12 @@ class EvidenceWindow:
         return self.first(EngineReported, lambda e: e.payload.action == "job_restart")
 
     def was_away(self, down_s: float) -> Code:
-        """As `lasted`. An outage that its JobSet ended is as asked, too: its plan leaves the heal
-        to that.
+        """As `lasted`. An outage that its JobSet or its launcher ended is as asked, too: its plan
+        leaves the heal to that.
         """
-        return Code.AS_ASKED if self.job_restart is not None else self.lasted(down_s)
+        by_launcher = self.restarted is not None and self.restarted.payload.started_by == "launcher"
+        is_left = by_launcher or self.job_restart is not None
+        return Code.AS_ASKED if is_left else self.lasted(down_s)
 
     def lasted(self, measured_s: float) -> Code:
         """AS_ASKED if that is long enough for what was asked, else TOO_SHORT."""

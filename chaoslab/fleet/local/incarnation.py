@@ -1,9 +1,10 @@
 """One incarnation of a local node: its process, what it prints, its end.
 
-    spawn guard ─► the node's program ─ pipe ─► observations
+    spawn guard ─► the node's program ─ pipe ─► observations       LocalIncarnation
+    a launcher ─► its worker                                       `launched.LaunchedProcess`
 
-The process is reaped only after all that it left behind was ended: until then its pid cannot belong
-to anybody else.
+A process of the fleet's own is reaped only after all that it left behind was ended: until then its
+pid cannot belong to anybody else.
 """
 
 import fcntl
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 
@@ -20,7 +22,7 @@ import psutil
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
+from chaoslab.core.process_identity import NODE_MARK, Identity, cpu_s, identify, is_same, send
 from chaoslab.core.spawning import SPAWN_GUARD, Gate
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
@@ -38,10 +40,110 @@ _GOING_S = 1.0
 """How long a tree that was resumed may take until all of it was seen going on."""
 
 
-class LocalIncarnation(Incarnation):
-    """A started process. `is_over` once its exit was noticed and its tree ended."""
+class LocalProcess(Incarnation):
+    """A process of this machine, with all below it; it is known by its identity."""
 
     undo_pause, undo_wedge = "resume_process", "unwedge_process"
+    identity: Identity
+    """Of the main process."""
+
+    def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
+        super().__init__(spec, incarnation, place)
+        self._receivers: process_tree.Receivers | None = None
+        """Found beforehand, for the next signal to its tree."""
+
+    @abstractmethod
+    def finish(self) -> list[Observation]:
+        """Once it has exited: its last lines, then NODE_EXITED."""
+
+    @property
+    def where(self) -> str:
+        return f"process {self.identity.pid}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Identity of the main process."""
+        return self.identity.facts
+
+    @property
+    def undo_facts(self) -> Mapping[str, Json]:
+        """Identity of the main process, and the mark of all others."""
+        return {"node": self.spec.name, **self.identity.facts, "mark": self.mark}
+
+    def cpu_used(self) -> tuple[float, float]:
+        """Now, and the CPU seconds that its main process has used by now; 0 when it is gone.
+
+        Of a node of several hosts those of their processes.
+        """
+        if self.spec.hosts is not None:
+            return self.place.clock.now_s(), self._look().cpu_s
+        return self.place.clock.now_s(), 0.0 if self.is_over else cpu_s(self.identity)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """All living processes of the node."""
+        return process_tree.living(self.identity, self.mark)
+
+    def resume(self) -> None:
+        """Let its whole tree go on; FleetError names what does not."""
+        left = process_tree.resume_tree(self.identity, self.mark, limit_s=_GOING_S)
+        if left:
+            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
+
+    def prepare(self) -> None:
+        self._receivers = process_tree.receivers(self.identity)
+
+    def unprepare(self) -> None:
+        self._receivers = None
+
+    def take_receivers(self) -> process_tree.Receivers | None:
+        """Those found beforehand, once."""
+        found, self._receivers = self._receivers, None
+        return found
+
+    def signal(self, name: str) -> None:
+        """Signal the main process alone; does nothing once it is over.
+
+        Waits until the spawn guard has become the program: before that no hook is safe to use.
+        """
+        deadline = time.monotonic() + _BIRTH_S
+        while not self.is_over and is_same(self.identity):
+            if not self._is_in_spawn_guard():
+                self.note_sent(name)
+                send(self.identity, signal.Signals[name])
+                return
+            if time.monotonic() > deadline:
+                raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
+            time.sleep(0.001)
+
+    def _is_in_spawn_guard(self) -> bool:
+        try:
+            words = psutil.Process(self.identity.pid).cmdline()
+        except psutil.NoSuchProcess:  # a zombie, which no signal reaches
+            return False
+        return not words or str(SPAWN_GUARD) in words[:4]  # none in the middle of an exec
+
+    def probe(self) -> Observation:
+        """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
+        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=self.identity.pid,
+            state=seen.state,
+            rss_bytes=seen.rss_bytes,
+            cpu_s=seen.cpu_s,
+        )
+
+    def _look(self) -> process_tree.ProcessStatus:
+        if self.is_over:
+            return process_tree.GONE
+        whole = self.spec.hosts is not None
+        return (process_tree.look_with_children if whole else process_tree.look)(self.identity)
+
+
+class LocalIncarnation(LocalProcess):
+    """A started process. `is_over` once its exit was noticed and its tree ended."""
 
     def __init__(self, spec: NodeSpec, incarnation: int, place: Place, private: str = "") -> None:
         """Start it. Nothing runs before the way to undo that was written down.
@@ -53,26 +155,10 @@ class LocalIncarnation(Incarnation):
         """Nothing more will come from its standard output."""
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
-        self._receivers: process_tree.Receivers | None = None
-        """Found beforehand, for the next signal to its tree."""
         try:
             self._begin(self._checked_command(private))
         except OSError as error:
             raise FleetError(f"{spec.name} cannot be started: {error}") from error
-
-    @property
-    def where(self) -> str:
-        return f"process {self.process.pid}"
-
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        """Identity of the main process."""
-        return self.identity.facts
-
-    @property
-    def undo_facts(self) -> Mapping[str, Json]:
-        """Identity of the main process, and the mark of all others."""
-        return {"node": self.spec.name, **self.identity.facts, "mark": self.mark}
 
     # ---------------------------------------------------------------- beginning
 
@@ -101,9 +187,11 @@ class LocalIncarnation(Incarnation):
     def _abandon(self) -> None:
         self.process.kill()
         self.process.wait()
-        self._close_pipes()
+        self.close()
 
-    def _close_pipes(self) -> None:
+    def close(self) -> None:
+        """Nothing is read of it any more."""
+        self._files.log.close()
         self._stdout.close()
         if self.process.stdin is not None:
             self.process.stdin.close()
@@ -143,20 +231,6 @@ class LocalIncarnation(Incarnation):
 
     # ---------------------------------------------------------------- while it runs
 
-    def cpu_used(self) -> tuple[float, float]:
-        """Now, and the CPU seconds that its main process has used by now; 0 when it is gone.
-
-        Of a node of several hosts those of their processes.
-        """
-        if self.spec.hosts is not None:
-            return self.place.clock.now_s(), self._look().cpu_s
-        return self.place.clock.now_s(), 0.0 if self.is_over else cpu_s(self.identity)
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """All living processes of the node."""
-        return process_tree.living(self.identity, self.mark)
-
     @property
     def pipe(self) -> int:
         """The file descriptor of its standard output."""
@@ -174,6 +248,16 @@ class LocalIncarnation(Incarnation):
         """The observations in what it printed since, at most 64 KiB at a time."""
         return self._output.take(self._chunk())
 
+    def read_all(self) -> list[Observation]:
+        """Those in all that it can have left in the pipe; a child may hold it open."""
+        found: list[Observation] = []
+        for _ in range(2 * _PIPE_BYTES // _CHUNK_BYTES):
+            chunk = self._chunk()
+            if not chunk:
+                break
+            found += self._output.take(chunk)
+        return found
+
     def _chunk(self) -> bytes:
         """What is in the pipe now; empty when there is nothing."""
         try:
@@ -183,79 +267,25 @@ class LocalIncarnation(Incarnation):
         self.is_silent = not chunk
         return chunk
 
-    def resume(self) -> None:
-        """Let its whole tree go on; FleetError names what does not."""
-        left = process_tree.resume_tree(self.identity, self.mark, limit_s=_GOING_S)
-        if left:
-            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
-
-    def prepare(self) -> None:
-        self._receivers = process_tree.receivers(self.identity)
-
-    def unprepare(self) -> None:
-        self._receivers = None
-
-    def take_receivers(self) -> process_tree.Receivers | None:
-        """Those found beforehand, once."""
-        found, self._receivers = self._receivers, None
-        return found
-
-    def signal(self, name: str) -> None:
-        """Signal the main process alone; does nothing once it is over.
-
-        Waits until the spawn guard has become the program: before that no hook is safe to use.
-        """
-        deadline = time.monotonic() + _BIRTH_S
-        while not self.is_over and is_same(self.identity):
-            if not self._is_in_spawn_guard():
-                self.note_sent(name)
-                send(self.identity, signal.Signals[name])
-                return
-            if time.monotonic() > deadline:
-                raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
-            time.sleep(0.001)
-
     def _write(self, line: bytes) -> None:
         """OSError also where only a part of it fits."""
         hearing = self.process.stdin
         if hearing is None or hearing.write(line) != len(line):
             raise BlockingIOError(f"{self.spec.name} does not read its standard input")
 
-    def _is_in_spawn_guard(self) -> bool:
-        try:
-            words = psutil.Process(self.identity.pid).cmdline()
-        except psutil.NoSuchProcess:  # a zombie, which no signal reaches
-            return False
-        return not words or str(SPAWN_GUARD) in words[:4]  # none in the middle of an exec
-
-    def probe(self) -> Observation:
-        """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
-        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
-        return probed(
-            self.spec.name,
-            incarnation=self.incarnation,
-            pid=self.identity.pid,
-            state=seen.state,
-            rss_bytes=seen.rss_bytes,
-            cpu_s=seen.cpu_s,
-        )
-
-    def _look(self) -> process_tree.ProcessStatus:
-        if self.is_over:
-            return process_tree.GONE
-        whole = self.spec.hosts is not None
-        return (process_tree.look_with_children if whole else process_tree.look)(self.identity)
-
     # ---------------------------------------------------------------- its end
 
     def finish(self) -> list[Observation]:
-        """Once it has exited: its last lines, then NODE_EXITED. Ends what it left running."""
-        last = self._drain()
-        self.end_leftovers(_LEFTOVERS_S)
+        """Once it has exited: its last lines, then NODE_EXITED. Ends what it left running; but the
+        workers of a launcher may go on, and print, until the fleet ends them and closes it.
+        """
+        last = [*self.read_all(), *self._output.end()]
+        if not self.spec.launches:
+            self.end_leftovers(_LEFTOVERS_S)
         code = self.process.wait()
         self.is_over = True
-        self._close_pipes()
-        self._files.log.close()
+        if not self.spec.launches:
+            self.close()
         ending: dict[str, Json] = {
             "exit_code": code if code >= 0 else None,
             "signal": signal_name(-code) if code < 0 else None,
@@ -268,13 +298,3 @@ class LocalIncarnation(Incarnation):
         if not self.remaining:
             self.pending_undos.close_all()
             self.place.undo_log.close(self.undo_entry)
-
-    def _drain(self) -> list[Observation]:
-        """All that the main process can have left in the pipe; a child may hold it open."""
-        found: list[Observation] = []
-        for _ in range(2 * _PIPE_BYTES // _CHUNK_BYTES):
-            chunk = self._chunk()
-            if not chunk:
-                break
-            found += self._output.take(chunk)
-        return found + self._output.end()

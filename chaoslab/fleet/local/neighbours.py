@@ -21,7 +21,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.fleet.local.stress_driver import OwnCgroup, stress_process
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.stress_process import StressProcess
@@ -39,7 +39,7 @@ many share it, that none of them is."""
 class Beside(StressDriver):
     """Processes that compute or occupy memory beside the node."""
 
-    def __init__(self, wish: Wish[LocalIncarnation], stressor: Neighbours | OccupiedMemory) -> None:
+    def __init__(self, wish: Wish[LocalProcess], stressor: Neighbours | OccupiedMemory) -> None:
         self._wish, self._stressor = wish, stressor
         self._processes: list[StressProcess] = []
 
@@ -95,7 +95,7 @@ class Beside(StressDriver):
 class SharedLimit(StressDriver):
     """A limit of memory that the node shares with processes which use all of it up."""
 
-    def __init__(self, wish: Wish[LocalIncarnation], stressor: MemoryLimit) -> None:
+    def __init__(self, wish: Wish[LocalProcess], stressor: MemoryLimit) -> None:
         self._wish, self._stressor = wish, stressor
         self._own = OwnCgroup(wish, Controller.MEMORY)
         self._eaters: list[StressProcess] = []

@@ -14,7 +14,7 @@ from chaoslab.core import process_tree
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.fleet.local.stress_driver import OwnCgroup, stress_process
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import STEP_HOOK, CpuShare, StepRest
@@ -27,7 +27,7 @@ _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
 class Quota(CpuShare):
     """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
 
-    def __init__(self, wish: Wish[LocalIncarnation], stressor: Slowness) -> None:
+    def __init__(self, wish: Wish[LocalProcess], stressor: Slowness) -> None:
         super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
         self._life, self._own = wish.life, OwnCgroup(wish, Controller.CPU)
 
@@ -62,7 +62,7 @@ class DutyCycle(CpuShare):
 
     mechanism = _BY_STOPPING
 
-    def __init__(self, wish: Wish[LocalIncarnation], stressor: Slowness) -> None:
+    def __init__(self, wish: Wish[LocalProcess], stressor: Slowness) -> None:
         super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
         self._wish = wish
         self._process: StressProcess | None = None
@@ -93,7 +93,7 @@ class DutyCycle(CpuShare):
 # ---------------------------------------------------------------- which of them
 
 
-def slower(wish: Wish[LocalIncarnation], stressor: Slowness) -> StressDriver:
+def slower(wish: Wish[LocalProcess], stressor: Slowness) -> StressDriver:
     """Driver of a slowness, by the mechanism that is asked for or chosen."""
     match _chosen(stressor.mechanism):
         case Mechanism.CGROUP:

@@ -11,13 +11,13 @@ import os
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
-from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.fleet.stress.registry import Wish
 from chaoslab.fleet.stress.stress_process import StressProcess
 
 
 def stress_process(
-    wish: Wish[LocalIncarnation], program: str, *facts: object, for_s: float | None
+    wish: Wish[LocalProcess], program: str, *facts: object, for_s: float | None
 ) -> StressProcess:
     """Start a process that keeps the stressor."""
     life = wish.life
@@ -30,7 +30,7 @@ def stress_process(
 class OwnCgroup:
     """A cgroup for one stressor, from its undo entry to its removal."""
 
-    def __init__(self, wish: Wish[LocalIncarnation], controller: Controller) -> None:
+    def __init__(self, wish: Wish[LocalProcess], controller: Controller) -> None:
         """FleetError where this machine has none. Nothing is made yet."""
         home = cgroups.where(controller)
         if home is None:

@@ -263,6 +263,8 @@ class Targets:
     """The same of the learners that are not there at the start."""
     syncer: Literal["all"] | None = None
     """The syncer."""
+    launcher: Literal["all"] | None = None
+    """The launcher of a script: it alone, not the workers that it has started."""
     pick: Pick = Pick.RANDOM
     """Choice of targets if more nodes match than are hit."""
     exclude: tuple[str, ...] = ()
@@ -295,6 +297,7 @@ def _target(value: Any, _: object) -> Target:
         **(ways[0] if ways else {}),
         reserve=bool(found.reserve),
         syncer=found.syncer is not None,
+        launcher=found.launcher is not None,
         labels=labels,
         pick=found.pick,
         exclude=found.exclude,

@@ -142,6 +142,8 @@ def _(target: Target) -> dict[str, Tree]:
         entry[whose] = "all"
     elif target.syncer:
         entry["syncer"] = "all"
+    elif target.launcher:
+        entry["launcher"] = "all"
     entry["pick"] = target.pick.value
     return entry | ({"exclude": list(target.exclude)} if target.exclude else {})
 

@@ -11,6 +11,7 @@ seconds, bytes, shares of one. Every error is a PlanError.
 """
 
 from chaoslab.plan.model.faults import (
+    LAUNCHER,
     SYNCER,
     SYNCER_PHASES,
     Arrivals,
@@ -53,6 +54,7 @@ __all__ = [
     "NO_LINKS",
     "PROGRAMS",
     "REGION",
+    "LAUNCHER",
     "SYNCER",
     "SYNCER_PHASES",
     "AbortRule",

@@ -17,6 +17,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
 
 SYNCER = "syncer"
+LAUNCHER = "launcher"
+"""The node that starts the workers of a script, where chaoslab does not."""
 """Name, and role, of the node that merges the learners' work."""
 
 
@@ -132,17 +134,18 @@ class Target:
     reserve: bool = False
     """Select from the reserve, instead of the learners that are there from the start."""
     syncer: bool = False
+    launcher: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     pick: Pick = Pick.RANDOM
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         ways = [self.share is not None, self.count is not None, bool(self.names), self.everyone,
-                self.syncer]  # fmt: skip
+                self.syncer, self.launcher]  # fmt: skip
         if sum(ways) > 1 or not (any(ways) or self.labels):
             raise PlanError(
                 "`target` needs one of learners: 50% | 2 | all | [learner-0], reserve: all, "
-                "syncer: all, or a label such as region: eu"
+                "syncer: all, launcher: all, or a label such as region: eu"
             )
         if self.share is not None and not 0 < self.share <= 1:
             raise PlanError("a share of learners must be above 0% and at most 100%")

@@ -1,6 +1,7 @@
 """A training that is not chaoslab's own: any command that says where it is.
 
     training: {script: {command: python train.py --rank {rank}, workers: 4, progress: 'step …'}}
+    training: {script: {command: torchrun --nproc-per-node 4 train.py, workers: 4, …}}
 
 Its workers stand in the learners' place; `chaoslab.trainers` reads what they print.
 """
@@ -37,7 +38,9 @@ class Script:
     number of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the
     run, empty at its start and the same for all workers and all their starts: let it keep
     checkpoints there, so that no run goes on from those of another. `{python}` is
-    the interpreter of chaoslab."""
+    the interpreter of chaoslab. Without `{rank}`, for several workers, it is the command of a
+    launcher such as torchrun or mpirun, which starts all of them: they are found below it by RANK
+    or another such variable of their environment, or in the order of their starts."""
     workers: int = 1
     """Number of workers: worker-0, worker-1, …"""
     progress: str = ""
@@ -57,7 +60,12 @@ class Script:
     workers needs `reports: one`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
-    part as long as its process runs and the training goes on: nothing else is known of it."""
+    part as long as its process runs and the training goes on: nothing else is known of it. Workers
+    of a launcher print to one stream: a line counts for the worker whose rank stands before it, as
+    in `[rank1]:`, and without a rank for all."""
+    restarts: Literal["chaoslab", "itself"] = "chaoslab"
+    """Who starts a worker again that was killed. Of a launcher: chaoslab the whole command, once it
+    has ended; itself: the launcher its workers, and a heal waits for that."""
     max_pause_s: Duration = 60.0
     """Longest time without progress that is no end of training, on top of the time for which
     faults held all workers: a start, with its imports and its checkpoint, may take it."""
@@ -89,11 +97,11 @@ class Script:
             return
         if not words:
             yield PlanError("is empty: write what starts a worker", key="command")
-        if self.workers > 1 and not any(RANK in word for word in words):
+        if self.restarts == "itself" and not self.is_launched:
             yield PlanError(
-                f"starts {self.workers} workers that cannot be told apart: write {RANK} where "
-                "the command takes the number of the worker",
-                key="command",
+                f"itself is for a launcher of several workers, and this command, with {RANK} or "
+                "one worker, is that of a worker: leave `restarts` out",
+                key="restarts",
             )
 
     @property
@@ -128,6 +136,11 @@ class Script:
         except PlanError as error:
             key = ".".join(filter(None, ("from", error.key)))
             raise PlanError(error.message, key=key) from error
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether the command is that of a launcher, which starts all workers."""
+        return self.workers > 1 and RANK not in self.command
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import SYNCER, SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
+from chaoslab.plan.model import LAUNCHER, SYNCER, SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
 from chaoslab.plan.schedule.chance import some
 
 LEARNER = "learner"
@@ -23,7 +23,7 @@ class RosterEntry:
 
     name: str
     role: str
-    """syncer, learner, or reserve for a learner that may join later."""
+    """syncer, launcher, learner, or reserve for a learner that may join later."""
     labels: Mapping[str, str] = field(default_factory=dict)
     speed: float = 1.0
     """Of a learner, as a share of the fastest that the machine allows."""
@@ -34,7 +34,10 @@ Roster = Sequence[RosterEntry]
 
 def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
     """Nodes of a plan with their labels: the syncer, its learners and its reserve."""
-    roles = {} if plan.training.script else {SYNCER: SYNCER}
+    script = plan.training.script
+    roles = {} if script else {SYNCER: SYNCER}
+    if script is not None and script.is_launched:
+        roles[LAUNCHER] = LAUNCHER
     roles |= dict.fromkeys(plan.training.learner_names, LEARNER)
     roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
     labels, speeds = plan.labels, plan.training.speeds
@@ -138,11 +141,16 @@ def _matching(target: Target, roster: Roster) -> list[str]:
     """Every node that the target could select."""
     has_role_of_its_own = not target.labels or target.share or target.count or target.everyone
     roles = {LEARNER} if has_role_of_its_own else {LEARNER, SYNCER}
-    if target.syncer or target.reserve:
-        roles = {SYNCER} if target.syncer else {RESERVE}
+    if target.syncer or target.reserve or target.launcher:
+        roles = {SYNCER if target.syncer else RESERVE if target.reserve else LAUNCHER}
     if target.names:
         roles = {RESERVE} if target.reserve else {LEARNER, RESERVE}
     nodes = [entry for entry in roster if entry.role in roles]
+    if target.launcher and not nodes:
+        raise PlanError(
+            "there is no launcher: it is the command of `training.script` without {rank}, with "
+            "several workers"
+        )
     if target.reserve and not nodes:
         raise PlanError("there is no reserve: say how many under `training`, as in reserve: 2")
     if target.names:

@@ -15,7 +15,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Node, NodeSpec, known_already
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.undo.base import UndoLog
 
 _PAUSE_S: Final = 0.01
@@ -48,7 +48,7 @@ class HostedFleet(LocalFleet):
         self.kill(name)
         self._ended_if_told(name)
 
-    def _begin(self, spec: NodeSpec, incarnation: int) -> LocalIncarnation:
+    def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
         return super()._begin(spec, max(incarnation, self._first.get(spec.name, 1)))
 
     def watch(self, descriptor: int, *, writes: bool = False) -> None:

@@ -1,0 +1,88 @@
+"""Plans of a script: what is refused of them, and which nodes they start."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.prepare.launch import Launch
+from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
+
+LAUNCHER = "torchrun --nproc-per-node 4 train.py --out {folder}"
+EACH = "train.py --rank {rank} --out {folder}"
+
+
+def prepared(
+    tmp_path: Path,
+    command: str = LAUNCHER,
+    *,
+    restarts: str = "chaoslab",
+    fault: str = "process.kill",
+    target: str = "{launcher: all}",
+) -> Prepared:
+    path = tmp_path / "trial.yaml"
+    path.write_text(
+        f"""version: 1
+name: trial
+training:
+  script: {{command: '{command}', workers: 4, restarts: {restarts}}}
+limits: {{timeout: 4m}}
+faults:
+  - {{id: dies, fault: {fault}, target: {target}, at: {{step: 20}}, for: 4s}}
+expect:
+  - {{check: cleanup}}
+"""
+    )
+    return prepare(Asked(plan=str(path)))
+
+
+def nodes(of: Prepared) -> tuple[NodeSpec, ...]:
+    script = of.plan.training.script
+    assert script is not None
+    return Launch(plan=of.plan, snapshots=Path(), tokens=Path()).workers(script)
+
+
+def test_a_command_without_a_rank_is_a_launcher_with_workers_below_it(tmp_path: Path) -> None:
+    found = prepared(tmp_path, restarts="itself")
+    (launcher,) = nodes(found)
+    assert [one.name for one in launcher.launches] == [f"worker-{rank}" for rank in range(4)]
+    assert launcher.restarts
+    assert [one.targets for one in found.schedule.injections] == [("launcher",)]
+
+
+def test_with_a_rank_each_worker_is_started(tmp_path: Path) -> None:
+    found = nodes(prepared(tmp_path, EACH, target="{workers: 1}"))
+    assert [one.launches for one in found] == [()] * 4
+    assert [one.command[2] for one in found] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"command": EACH, "restarts": "itself", "target": "{workers: 1}"}, ":4:.*script.restarts"),
+        ({"command": EACH}, ":7:.*there is no launcher"),
+        ({"fault": "process.crash_loop", "target": "{workers: 1}"}, r":7:.*faults\[0\].fault"),
+        ({"target": "{launcher: all, workers: 1}"}, ":7:.*target"),
+    ],
+)
+def test_what_a_launcher_cannot_is_refused(
+    tmp_path: Path, given: dict[str, str], place: str
+) -> None:
+    with pytest.raises(PlanError, match=place):
+        prepared(tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_refused"), [("process.pause", True), ("process.kill", False)]
+)
+def test_a_launcher_can_be_killed_and_nothing_else(
+    tmp_path: Path, fault: str, is_refused: bool
+) -> None:
+    (injection,) = prepared(tmp_path, fault=fault).schedule.injections
+    if not is_refused:
+        refuse_wrong_roles(injection, fault_of(injection))
+        return
+    with pytest.raises(PlanError, match="launcher"):
+        refuse_wrong_roles(injection, fault_of(injection))
