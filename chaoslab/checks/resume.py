@@ -153,9 +153,12 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
 
 
 def _says_saves(history: History) -> bool:
-    script = script_of(history)
     has_said = any(e.payload.what is What.SAVED for e in history.of(TrainerSaid))
-    return has_said or (script is not None and script.says_saved)
+    return has_said or _can_say_saves(script_of(history))
+
+
+def _can_say_saves(script: ScriptStarted | None) -> bool:
+    return script is not None and script.says_saved
 
 
 def _newest_saved(life: Life, history: History) -> int | None:

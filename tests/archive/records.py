@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal_file import JournalFile
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import VERDICT_JSON, verdict_json
 
@@ -77,6 +79,8 @@ def record(
         data={"plan": plan, "seed": 1, "fleet": "local", "algorithm": "decoupled",
               "learners": ["learner-0"], "version": "0.1.0", "provenance": dict(code)},
     )  # fmt: skip
-    (path / "journal.jsonl").write_text(began_line.to_line() + "\n")
+    with closing(JournalFile(path)) as journal:
+        journal.append(began_line.to_line())
+        told["journal"] = journal.seal.to_json()
     run.note(**json.loads(json.dumps({**told, **facts})))
     return PastRun.of(run)
