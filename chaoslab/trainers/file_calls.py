@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,7 +263,15 @@ def _text(thread: int, address: int) -> bytes:
 
 
 def why_not() -> str:
-    """Why processes cannot be traced on this machine, and what to do; empty if they can."""
+    """Why processes cannot be traced on this machine, and what to do; empty if they can.
+
+    Asked by a thread of its own, so that other children of this process are not waited for.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_why_not).result()
+
+
+def _why_not() -> str:
     test = Traced(["true"], folder=Path("/"), environment={}, output=Path(os.devnull))
     until_s = time.monotonic() + _TEST_S
     try:
