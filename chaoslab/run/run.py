@@ -49,8 +49,9 @@ from chaoslab.undo.heartbeat import Heartbeat
 
 BASELINE_WINDOWS = 3
 """How many windows may turn out unsteady before the run gives up."""
-ROUNDS_AFTER = 24
-"""Rounds that follow the last return at least: `participation` judges windows of 12."""
+ROUNDS_AFTER = 36
+"""Rounds that follow the last return at least: `participation` judges windows of 12, and `cadence`
+of four for each fragment, of which there are six by default."""
 START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
