@@ -26,6 +26,7 @@ faults:
   - {id: host-is-lost, fault: FAULT, host: HOST, target: {learners: [learner-1]}, at: {round: 20},
      for: 15s}
 expect:
+  - {check: participation, min_share: 5%}  # a pod gets what the other tests leave of the cores
   - {check: rejoin, within: 120s, contributions: 1}
   - {check: ledger, answer_within: 30s}
   - {check: agreement}

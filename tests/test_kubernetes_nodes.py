@@ -54,6 +54,7 @@ faults:
   - {{id: drained, fault: node.drain, target: {{learners: [learner-0]}}, at: {{time: 5s}},
      grace: 6s, for: 12s}}
 expect:
+  - {{check: participation, min_share: 5%}}  # a pod gets what the other tests leave of the cores
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
   - {{check: agreement}}

@@ -52,9 +52,13 @@ class Launched:
             self.seen += self.fleet.poll(self.fleet._place.clock.now_s() + 0.1)
 
     def lives(self) -> dict[str, int]:
-        """The incarnation of each worker that runs."""
-        nodes = self.fleet.nodes
-        return {name: nodes[name].incarnation for name in WORKERS if nodes[name].is_alive}
+        """How often each worker was reported as started, of those not reported as ended since."""
+        started = {name: len(self.of(Kind.NODE_STARTED, name)) for name in WORKERS}
+        return {name: lives for name, lives in started.items() if lives > self.exits(name)}
+
+    def exits(self, node: str) -> int:
+        """How often a node was reported as ended."""
+        return len(self.of(Kind.NODE_EXITED, node))
 
     def of(self, kind: Kind, node: str) -> list[Observation]:
         """What was reported of a node."""
@@ -95,7 +99,7 @@ def test_workers_are_found_by_their_rank_or_in_the_order_of_their_starts(
 def test_a_launcher_that_restarts_brings_back_what_was_killed(launched: Launched) -> None:
     launched.begin("--restarts", "3", restarts=True)
     launched.fleet.kill("worker-1")
-    launched.until(lambda: not launched.fleet.nodes["worker-1"].is_alive)
+    launched.until(lambda: launched.exits("worker-1") == 1)
     launched.fleet.restart("worker-1")
     launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
     again = launched.of(Kind.NODE_STARTED, "worker-1")[1]
@@ -109,7 +113,7 @@ def test_a_launcher_that_restarts_brings_back_what_was_killed(launched: Launched
 def test_the_command_is_started_again_when_its_launcher_gave_up(launched: Launched) -> None:
     launched.begin()
     launched.fleet.kill("worker-1")
-    launched.until(lambda: not launched.fleet.nodes["launcher"].is_alive and not launched.lives())
+    launched.until(lambda: launched.exits("launcher") == 1 and not launched.lives())
     launched.fleet.restart("worker-1")
     launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
     assert launched.of(Kind.NODE_EXITED, "launcher")[0].data["exit_code"] == 1
@@ -121,7 +125,7 @@ def test_a_launcher_is_killed_alone_and_its_workers_are_ended_before_the_next(
 ) -> None:
     launched.begin()
     launched.fleet.kill("launcher")
-    launched.until(lambda: not launched.fleet.nodes["launcher"].is_alive)
+    launched.until(lambda: launched.exits("launcher") == 1)
     assert launched.lives() == {"worker-0": 1, "worker-1": 1}
     launched.fleet.restart("launcher")
     launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
