@@ -18,6 +18,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.fleet.task_trial import TaskTrial
 from chaoslab.links.settings import LinksFactory, LinksSettings
+from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.base import UndoLog
 
 
@@ -61,6 +62,17 @@ class Explains(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How a training that is not chaoslab's own is read, and who starts again what ended of it."""
+
+    patterns: Patterns
+    is_elsewhere: bool
+    """It is read in files or on a page, and not in its output."""
+    restarts: str
+    """`training.script.restarts` of the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
     """What a plan asks of any fleet."""
 
@@ -76,6 +88,8 @@ class FleetRequest:
     """Names of all that may run, with the number of hosts of each."""
     needs: frozenset[Ability] = frozenset()
     """Abilities that its faults need."""
+    reading: Reading | None = None
+    """None: it is chaoslab's own."""
 
 
 @runtime_checkable

@@ -1,8 +1,10 @@
 """A plan against a training that runs already: its fleet, its learners, its rules.
 
     compose:chaoslab-training ─► find ─► the syncer's command line ─► keys of `fleet`, `training`
+    pid:4711, pattern:train.py ─► find ─► its workers, what they print ─► keys of `training.script`
 
-What a plan says of `training` is of no use here: the training is what it is.
+What a plan says of `training` is of no use here, but how a training of the user's own is read: the
+training is what it is.
 """
 
 import json
@@ -14,9 +16,11 @@ from typing import Final
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.fleet.attached.found import FindsNodes, Found
+from chaoslab.fleet.attached.script_search import printed
 from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Role
-from chaoslab.prepare.plans import Asked
+from chaoslab.prepare.plans import Asked, decode
+from chaoslab.prepare.script_sample import recognized
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
 """The stop rule of a training whose own rule is its own."""
@@ -36,10 +40,14 @@ class Target:
 
     @classmethod
     def of(cls, text: str) -> "Target":
-        """PlanError if it is none: `processes`, `processes:PID`, `compose:PROJECT`,
-        `namespace:NAME` or `namespace:NAME@CONTEXT`.
+        """PlanError if it is none: `processes`, `processes:PID`, `pid:PID`, `pattern:REGEX`,
+        `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`.
         """
         kind, _, which = text.partition(":")
+        if kind == "pid" and which.isdecimal():
+            return cls(kind="processes", settings=Processes(pid=int(which)))
+        if kind == "pattern" and which:
+            return cls(kind="processes", settings=Processes(pattern=_regex(which)))
         if kind == "processes" and (not which or which.isdecimal()):
             return cls(kind=kind, settings=Processes(syncer=int(which) if which else None))
         if kind == "compose":
@@ -50,7 +58,8 @@ class Target:
                 return cls(kind=kind, settings=Namespace(namespace=name, context=cluster))
         raise PlanError(
             f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
-            "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`"
+            "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`, or, for a "
+            "training of your own, `pid:PID` or `pattern:REGEX`"
         )
 
     def named(self) -> "Target":
@@ -66,30 +75,71 @@ class Target:
         """Its nodes. AbilityError if it does not run."""
         return self.settings.find()
 
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a training of the user's own."""
+        return isinstance(self.settings, Processes) and self.settings.is_script
+
     def of_these(self, nodes: Sequence[Found]) -> Mapping[str, Json]:
         """Keys of `fleet:` by which these very nodes are found again."""
         if isinstance(self.settings, Compose):
             return {"project": self.settings.project}
         if isinstance(self.settings, Namespace):
             return {"namespace": self.settings.namespace, "context": self.settings.context}
+        if isinstance(self.settings, Processes) and self.settings.pattern:
+            return {"pattern": self.settings.pattern}
+        if self.is_script:
+            return {"pid": int(nodes[0].handle)}
         return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
 
 
 def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
     """The same plan on these nodes, with the rules of their training in the place of its own.
 
-    PlanError for a setting of what is as it is.
+    PlanError for a setting of what is as it is, or for a plan for other trainings.
     """
     for setting in asked.settings:
-        if re.match(r"(training|twin)\b", setting):
+        is_script = target.is_script and re.match(r"training\.script\b", setting)
+        if re.match(r"(training|twin)\b", setting) and not is_script:
             raise PlanError(f"--set {setting}: the training runs already, and has no twin")
-    training = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
+    if target.is_script:
+        training = _script_rules(asked, nodes)
+    else:
+        rules = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
+        training = {"training": rules}
     settings = (
-        f"training={json.dumps(training)}",
+        *(f"{key}={json.dumps(value)}" for key, value in training.items()),
         *(f"fleet.{key}={json.dumps(value)}" for key, value in target.of_these(nodes).items()),
         "twin=false",
     )
     return replace(asked, settings=(*asked.settings, *settings), fleet=target.kind)
+
+
+def _script_rules(asked: Asked, nodes: Sequence[Found]) -> Mapping[str, Json]:
+    """Settings: how many workers there are, what they print if the plan does not say so, and no
+    stop rule.
+    """
+    plan, _ = decode(asked)
+    script = plan.training.script
+    if script is None:
+        raise PlanError(
+            f"{asked.plan} is for learners of chaoslab, and this training is your own: "
+            "`chaoslab attach TARGET --write gate.yaml` writes a plan for it"
+        )
+    workers = sum(node.role is Role.LEARNER for node in nodes)
+    is_known = len(nodes) > 1
+    found: dict[str, Json] = {"workers": workers} if is_known else {}
+    if not (script.progress or script.preset or script.reads_files):
+        found |= recognized(printed(nodes), workers if is_known else script.workers)
+    return {"training.stop": {}} | {f"training.script.{key}": one for key, one in found.items()}
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise PlanError(f"pattern:{text} is no regular expression: {error}") from error
+    return text
 
 
 def _rules(nodes: Sequence[Found]) -> Mapping[str, Json]:

@@ -19,9 +19,9 @@ from typing import Final
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.faults.base import Fault
-from chaoslab.fleet.settings import FleetRequest, KeepsTime
+from chaoslab.fleet.settings import FleetRequest, KeepsTime, Reading
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
-from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.lacking import not_judged
@@ -30,6 +30,7 @@ from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
+from chaoslab.trainers.reading import OWN_LINES
 
 _PLAIN: Final = re.compile(r"[\w./-]*\.(ya?ml|toml)", re.ASCII)
 
@@ -139,12 +140,24 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
             ability for one in plan.faults if isinstance(one.settings, Fault)
             for ability in one.settings.needs
         ),
+        reading=_reading(plan.training.script),
     )  # fmt: skip
     settings = fleet_of(plan)
     if isinstance(settings, KeepsTime):
         fleet = settings.factory(request)
         return FleetSetup(fleet=fleet, clock=settings.clock, is_simulated=True)
     return FleetSetup(fleet=settings.factory(request))
+
+
+def _reading(script: Script | None) -> Reading | None:
+    """How the fleet reads a training of the user's own."""
+    if script is None:
+        return None
+    return Reading(
+        patterns=OWN_LINES if script.reads_files else script.patterns,
+        is_elsewhere=script.reads_files,
+        restarts=script.restarts,
+    )
 
 
 def decode(asked: Asked) -> tuple[FaultPlan, Document]:

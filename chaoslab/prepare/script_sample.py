@@ -16,6 +16,7 @@ from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
 from chaoslab.core.payloads import NodeExited, What
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.local.fleet import LocalFleet
@@ -263,6 +264,33 @@ def understand(sample: Sample, script: Script) -> Understood:
         saved_step=max(saves, default=None),
         resumed_step=went_on,
     )
+
+
+def recognized(printed: Mapping[str, Sequence[str]], workers: int) -> Mapping[str, Json]:
+    """Keys of `training.script` for what the nodes of a training have printed so far, by node.
+
+    PlanError if no line of it looks like progress.
+    """
+    lines = [line for one in printed.values() for line in one]
+    patterns, preset = _patterns(lines, Script())
+    if patterns is None:
+        last = "\n".join(lines[-_NEAREST:]) or "nothing"
+        raise PlanError(
+            f"no line that it has printed looks like progress; the last ones are:\n{last}\nSay "
+            "what it prints with `training.script.progress`, or where progress is read with "
+            "`training.script.from`"
+        )
+    keys: dict[str, Json] = {"preset": preset}
+    if not preset:
+        made = {key: getattr(patterns, key) for key in ("progress", "saved", "resumed")}
+        keys = {key: pattern.pattern for key, pattern in made.items() if pattern}
+    speakers = [
+        node for node, own in printed.items()
+        if any(said.what is What.PROGRESS for said in _said(patterns, own))
+    ]  # fmt: skip
+    if workers > 1 and speakers == ["worker-0"]:
+        keys["reports"] = "one"
+    return keys
 
 
 def _nothing_found(sample: Sample, script: Script) -> str:

@@ -5,12 +5,13 @@ from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.faults.process import ProcessCrashLoop
+from chaoslab.fleet.attached.settings import Processes
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.plan.model.script import FOLDER
 
-FLEETS: Final = ("local",)
+FLEETS: Final = ("local", "processes")
 _ABLE: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
@@ -45,6 +46,7 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     if plan.fleet.kind not in FLEETS:
         text = f"runs on the fleet {', '.join(FLEETS)}, not on {plan.fleet.kind}"
         yield ("training", "script"), text
+    yield from _not_started(plan, script)
     for key in ("programs", "profiles"):
         if getattr(plan.fleet, key):
             text = "is for chaoslab's own learners and syncer: take it out beside `training.script`"
@@ -66,15 +68,31 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
             yield ("faults", number, "fault"), text
 
 
+def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
+    """Where it comes from: a command, or what runs already."""
+    is_attached = plan.fleet.kind == "processes"
+    settings = plan.fleet.settings
+    if is_attached and not (isinstance(settings, Processes) and settings.is_script):
+        text = "is missing: name the process of the training by `pid` or `pattern`"
+        yield ("fleet", "pid"), text
+    if not is_attached and not script.command:
+        yield ("training", "script", "command"), "is empty: write what starts a worker"
+    if not is_attached and script.restarts == "supervisor":
+        text = "supervisor is for a training that runs already: use chaoslab or itself"
+        yield ("training", "script", "restarts"), text
+
+
 def doubtful_of_script(plan: FaultPlan) -> Iterator[str]:
     """What is likely a mistake about a script."""
     script = plan.training.script
-    if script is not None and FOLDER not in script.command:
+    if script is None or plan.fleet.kind == "processes":
+        return
+    if FOLDER not in script.command:
         yield (
             f"training.script.command: it names no {FOLDER} (nor need it, if it reads "
             "$CHAOSLAB_FOLDER): a run, or its twin, goes on from the checkpoints of an earlier one"
         )
-    if script is not None and not plan.twin:
+    if not plan.twin:
         yield (
             "twin: without its fault-free twin nothing tells a resume with fresh moments, other "
             "data or another learning rate: write `twin: true`"

@@ -197,7 +197,7 @@ class Run:
         return name in self.progress.members and name in self.progress.steps
 
     def _nearest(self, worker: str, script: Script) -> Sequence[str]:
-        speaker = LAUNCHER if script.is_launched else worker
+        speaker = LAUNCHER if LAUNCHER in self.fleet.nodes else worker
         log = self.directory.nodes / speaker / "1" / "stdout.log"
         if script.reads_files or not log.is_file():
             return ()

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from chaoslab.checks.gate import Gate
+from chaoslab.cli.commands.attached_gate import write_attached_gate
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.options import gate_options, refuse_unknown, seed_option, set_option
 from chaoslab.cli.commands.output import (
@@ -26,6 +27,7 @@ from chaoslab.cli.commands.run import finish, run_told
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
 from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.base import Role
 from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked, prepare
 
@@ -38,6 +40,8 @@ from chaoslab.prepare.plans import Asked, prepare
         "chaoslab attach compose:chaoslab-training kill_half",
         "chaoslab attach namespace:training@my-cluster my_plan.yaml",
         "chaoslab attach processes:4711 my_plan.yaml --yes --fail-on unknown",
+        "chaoslab attach pid:4711 --write gate.yaml",
+        "chaoslab attach 'pattern:torchrun .*train.py' gate.yaml --yes",
         "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
     ),
 )
@@ -46,6 +50,13 @@ from chaoslab.prepare.plans import Asked, prepare
 @set_option
 @seed_option
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
+@click.option(
+    "--write",
+    "file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write a plan for a training of your own, from what it has printed.",
+)
 @gate_options
 @listener_options
 @click.option("--quiet", is_flag=True, help="Print only the verdict, no progress.")
@@ -60,6 +71,7 @@ def command(  # noqa: PLR0913  # one for each group of options
     settings: tuple[str, ...],
     seed: int | None,
     is_begun: bool,
+    file: Path | None,
     gate: Gate,
     listening: Listening,
     quiet: bool,
@@ -68,11 +80,12 @@ def command(  # noqa: PLR0913  # one for each group of options
 ) -> None:
     """Run a fault plan on a training that runs already, and leave it running.
 
-    TARGET is `processes`, the syncer and learners on this machine, or `processes:PID` with the
-    syncer's pid where there are several; `compose:PROJECT`, the containers of a Docker Compose
+    TARGET is `processes`, chaoslab's syncer and learners on this machine, or `processes:PID` with
+    the syncer's pid where there are several; `compose:PROJECT`, the containers of a Docker Compose
     project; or `namespace:NAME`, the pods of a Kubernetes namespace by kubectl's current context,
-    `namespace:NAME@CONTEXT` by another one. Without PLAN its nodes are listed and nothing is done
-    to them.
+    `namespace:NAME@CONTEXT` by another one. A training of your own on this machine is `pid:PID`,
+    its launcher or its only process, or `pattern:REGEX`, which its command line matches, or that
+    of each of its workers. Without PLAN its nodes are listed and nothing is done to them.
 
     Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
     moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
@@ -85,8 +98,12 @@ def command(  # noqa: PLR0913  # one for each group of options
     """
     found = Target.of(target).named()
     nodes = found.find()
-    if plan is None:
-        _print_nodes(nodes, target, as_json=as_json)
+    if plan is None or file is not None:
+        if plan is not None:
+            raise PlanError("--write makes a plan: name none beside it")
+        if file is not None:
+            write_attached_gate(found, nodes, target, file)
+        _print_nodes(nodes, target, file, as_json=as_json)
         return
     asked = attached(Asked(plan=plan, settings=settings, seed=seed), found, nodes)
     prepared = prepare(asked)
@@ -124,7 +141,7 @@ def attached_to(target: str | None, asked: Asked) -> tuple[Asked, Sequence[Found
     return attached(replace(asked, fleet=None), found, nodes), nodes
 
 
-def _print_nodes(nodes: Sequence[Found], target: str, *, as_json: bool) -> None:
+def _print_nodes(nodes: Sequence[Found], target: str, plan: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json(
             [{"node": one.name, "role": one.role.value, "where": one.where} for one in nodes]
@@ -132,8 +149,11 @@ def _print_nodes(nodes: Sequence[Found], target: str, *, as_json: bool) -> None:
         return
     for node in nodes:
         click.echo(f"{node.name:12} {node.where}")
-    click.echo(f"{plural(len(nodes) - 1, 'learner')} and a syncer", err=True)
-    advise(
-        f"chaoslab attach {shlex.quote(target)} kill_half",
-        "half of the learners are killed and restarted",
-    )
+    if any(node.role is Role.SYNCER for node in nodes):
+        click.echo(f"{plural(len(nodes) - 1, 'learner')} and a syncer", err=True)
+        plan_and_use = "kill_half", "half of the learners are killed and restarted"
+    elif plan is None:
+        plan_and_use = "--write gate.yaml", "a plan for it, from what it has printed"
+    else:
+        plan_and_use = shlex.quote(str(plan)), "one worker is killed and restarted"
+    advise(f"chaoslab attach {shlex.quote(target)} {plan_and_use[0]}", plan_and_use[1])

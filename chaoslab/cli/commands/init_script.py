@@ -26,7 +26,7 @@ from chaoslab.prepare.script_sample import Sample, Understood, take, understand
 from chaoslab.run.run import ROUNDS_AFTER
 from chaoslab.trainers.reading import Said
 
-_TEMPLATE = Path(__file__).parent.parent / "starter" / "script_gate.yaml"
+_STARTER = Path(__file__).parent.parent / "starter"
 _BASELINE_ROUNDS = 20
 """Of the plan: 4 of the warm-up and 16 of the window."""
 _SPARE_ROUNDS = 3
@@ -152,7 +152,8 @@ class ScriptGate:
             divergence = "# no loss is printed: a twin would have nothing to be compared with"
         round_s = one.step_s * one.steps_between
         settle_s = 2 * self._start_s + one.step_s * (one.saves_every or 0) + 48 * round_s
-        return _filled(
+        return filled(
+            "script_gate.yaml",
             {
                 "SCRIPT": "\n".join(f"    {line}" for line in self._settings()),
                 "ALIVE": "0" if is_single else str(self.script.workers - 1),
@@ -181,13 +182,13 @@ class ScriptGate:
 
     def _settings(self) -> Iterator[str]:
         script = self.written
-        yield f"command: {_quoted(script.command)}"
+        yield f"command: {quoted(script.command)}"
         yield f"workers: {script.workers}"
         for key in ("progress", "saved", "resumed"):
             if pattern := getattr(script, key):
                 if said := getattr(self.understood, key):
                     yield f"# {_shown_line(said)}"
-                yield f"{key}: {_quoted(pattern)}"
+                yield f"{key}: {quoted(pattern)}"
         if script.preset:
             yield f"preset: {script.preset}"
         if script.reports == "one":
@@ -316,8 +317,9 @@ class ScriptGate:
         }
 
 
-def _filled(values: Mapping[str, str], without: Sequence[str]) -> str:
-    lines = _TEMPLATE.read_text(encoding="utf-8").splitlines(keepends=True)
+def filled(template: str, values: Mapping[str, str], without: Sequence[str] = ()) -> str:
+    """A file of `starter` with `@KEY@` filled in, without the lines that begin so."""
+    lines = (_STARTER / template).read_text(encoding="utf-8").splitlines(keepends=True)
     text = "".join(line for line in lines if not line.startswith(tuple(without) or ("\0",)))
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
@@ -343,7 +345,7 @@ def _each(steps: int) -> str:
     return "every step" if steps == 1 else f"every {steps:,} steps"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """As a scalar of YAML, in which backslashes stand for themselves."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"

@@ -27,7 +27,7 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     image: str | None = None
     image_id: str | None = None
     started_by: str = ""
-    """cluster, launcher: that one started it again, not chaoslab; else empty."""
+    """cluster, launcher, supervisor: that one started it again, not chaoslab; else empty."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):

@@ -136,11 +136,11 @@ class EvidenceWindow:
         return self.first(EngineReported, lambda e: e.payload.action == "job_restart")
 
     def was_away(self, down_s: float) -> Code:
-        """As `lasted`. An outage that its JobSet or its launcher ended is as asked, too: its plan
-        leaves the heal to that.
+        """As `lasted`. An outage that its JobSet, its launcher or its supervisor ended is as asked,
+        too: its plan leaves the heal to that.
         """
-        by_launcher = self.restarted is not None and self.restarted.payload.started_by == "launcher"
-        is_left = by_launcher or self.job_restart is not None
+        by = self.restarted.payload.started_by if self.restarted else ""
+        is_left = by in ("launcher", "supervisor") or self.job_restart is not None
         return Code.AS_ASKED if is_left else self.lasted(down_s)
 
     def lasted(self, measured_s: float) -> Code:

@@ -290,7 +290,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
     def _find(self) -> Sequence[Found]:
         return find(self._engine, self._project)
 
-    def _identity(self, syncer: Found) -> str:  # noqa: ARG002 - the base's signature
+    def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
         """By its project and its engine, however that is reached."""
         return f"compose {self._engine.facts().get('ID') or self._engine.url} {self._project}"
 

@@ -81,7 +81,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """The nodes of the training. AbilityError if they are none."""
 
     @abstractmethod
-    def _identity(self, syncer: Found) -> str:
+    def _identity(self, nodes: Sequence[Found]) -> str:
         """What this training has in every run, also when its nodes were started again."""
 
     @abstractmethod
@@ -101,8 +101,12 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """Whether a node that ended runs again."""
 
     def _news(self) -> list[Observation]:
-        """What others than the nodes report."""
+        """What others than the nodes report, or have started."""
         return []
+
+    def _said_by(self, life: _Node, said: Sequence[Observation]) -> Sequence[Observation]:  # noqa: ARG002
+        """What a node has printed, by who said it."""
+        return said
 
     @abstractmethod
     def _restore(self, name: str) -> None:
@@ -114,25 +118,32 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """Find the nodes and take them up; NODE_STARTED and their state follow from `poll`."""
         nodes = self._find()
         self._refuse_others(nodes)
-        syncer = next(node for node in nodes if node.role is Role.SYNCER)
-        self._unlock = self._lock(syncer)
-        for found in nodes:
-            spec = NodeSpec(
+        self._unlock = self._lock(nodes)
+        specs = [
+            NodeSpec(
                 name=found.name,
                 role=found.role,
                 command=(),
                 private_files={RECIPE: self._recipe(found)},
                 labels=labels.get(found.name, {}),
             )
-            self.enlist(spec)
+            for found in nodes
+        ]
+        for spec, found in zip(self._enlisted(specs), nodes, strict=True):
             life = self._adopted(spec, found)
             self._lives[found.name] = life
             self._observed.append(life.started())
         return tuple(self.nodes.values())
 
-    def _lock(self, syncer: Found) -> Callable[[], None]:
+    def _enlisted(self, specs: Sequence[NodeSpec]) -> Sequence[NodeSpec]:
+        """Know them, as they are from now on."""
+        for spec in specs:
+            self.enlist(spec)
+        return specs
+
+    def _lock(self, nodes: Sequence[Found]) -> Callable[[], None]:
         """Keep other runs away; what lets them come again. FleetError while one is there."""
-        return lock.take(self._identity(syncer), self._place.run_directory)
+        return lock.take(self._identity(nodes), self._place.run_directory)
 
     def _refuse_others(self, nodes: Sequence[Found]) -> None:
         """AbilityError if a plan asks for other learners than there are."""
@@ -251,10 +262,10 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             self._observed += self._news()
             for life in list(self._lives.values()):
                 if not life.is_over:
-                    self._record(life.read())
+                    self._record(self._said_by(life, life.read()))
             for life in list(self._lives.values()):
                 if not life.is_over and life.has_exited:
-                    self._observed += life.finish()
+                    self._observed += self._said_by(life, life.finish())
                 life.close_restore_if_it_stays()
             self._take_up_returned()
             left_s = deadline - time.monotonic()

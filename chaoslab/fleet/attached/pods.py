@@ -296,12 +296,12 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
         self._nodes = {node.name: node for node in nodes}
         return found
 
-    def _identity(self, syncer: Found) -> str:  # noqa: ARG002 - the base's signature
+    def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
         return f"namespace {self._cluster.server} {self._cluster.namespace}"
 
-    def _lock(self, syncer: Found) -> Callable[[], None]:
+    def _lock(self, nodes: Sequence[Found]) -> Callable[[], None]:
         """Against runs of this machine, and those of others."""
-        unlock = super()._lock(syncer)
+        unlock = super()._lock(nodes)
 
         def give_back() -> None:
             try:

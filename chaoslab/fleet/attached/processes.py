@@ -18,13 +18,11 @@ import psutil
 from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.core.events import Json, Observation
+from chaoslab.core.events import Json
 from chaoslab.core.process_identity import (
     Identity,
     boot_id,
     identify,
-    is_running,
-    is_same,
     node_mark,
     send,
 )
@@ -43,17 +41,16 @@ from chaoslab.fleet.attached.restoring import (
     running,
     written,
 )
-from chaoslab.fleet.base import NodeSpec, Role, probed
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.process import StrangersProcess
 from chaoslab.links.proxied.http_api import address_of
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.facts import is_loopback
 
-_GOING_S: Final = 1.0
-"""How long a tree that was resumed may take until all of it was seen going on."""
 _CHUNK_BYTES: Final = 1 << 20
-_NULL: Final = "/dev/null"
+NULL: Final = "/dev/null"
 
 
 # ---------------------------------------------------------------- which there are
@@ -131,7 +128,7 @@ def _ports(pid: int) -> frozenset[str]:
 
 
 def recipe_of(found: Found) -> ProcessRecipe:
-    """How to start a process again. FleetError if it is gone, or prints where nobody can read."""
+    """How to start it again; what goes to no file, goes to `NULL`. FleetError if it is gone."""
     try:
         process = psutil.Process(int(found.handle))
         return ProcessRecipe(
@@ -139,14 +136,14 @@ def recipe_of(found: Found) -> ProcessRecipe:
             command=tuple(process.cmdline()),
             folder=process.cwd(),
             environment=process.environ(),
-            output=_file(process.pid, 1) or _unreadable(found),
-            errors=_file(process.pid, 2) or _NULL,
+            output=file_of(process.pid, 1) or NULL,
+            errors=file_of(process.pid, 2) or NULL,
         )
     except psutil.Error as error:
         raise FleetError(f"{found.name} ({found.where}) cannot be looked at: {error}") from error
 
 
-def _file(pid: int, descriptor: int) -> str:
+def file_of(pid: int, descriptor: int) -> str:
     """The regular file behind a descriptor; empty if it is something else."""
     link = Path(f"/proc/{pid}/fd/{descriptor}")
     try:
@@ -156,8 +153,9 @@ def _file(pid: int, descriptor: int) -> str:
         return ""
 
 
-def _unreadable(found: Found) -> str:
-    raise AbilityError(
+def unreadable(found: Found) -> AbilityError:
+    """To raise where what it prints is needed, and goes to no file."""
+    return AbilityError(
         f"{found.name} ({found.where}) does not print to a file, so its events cannot be read: "
         f"start it with its standard output in one, as in `> {found.name}.log`"
     )
@@ -188,9 +186,13 @@ class Ran:
     """It was started here."""
     printed: int = 0
     """So many bytes of its output are of earlier."""
+    output: str = ""
+    """The file in which they are; empty: that of its recipe."""
+    started_by: str = ""
+    """Who has started it, if it was neither chaoslab nor whoever started all of them."""
 
 
-class AttachedProcess(AttachedNode):
+class AttachedProcess(StrangersProcess, AttachedNode):
     """A process, found or started again."""
 
     def __init__(
@@ -204,66 +206,47 @@ class AttachedProcess(AttachedNode):
         ran: Ran,
         past: Past | None = None,
     ) -> None:
-        self._identity, self._process, self._recipe = ran.identity, ran.process, recipe
+        self.identity, self._process, self._recipe = ran.identity, ran.process, recipe
+        self._started_by = ran.started_by
         super().__init__(spec, incarnation, place, keep, past)
         self.printed = ran.printed
         """So many bytes of its output were read, once it is over."""
-        self._log = self._opened(ran.printed)
+        self.workers: tuple[Identity, ...] = ()
+        """Those that it had started, once it is to end."""
+        self._log = self._opened(ran.output or recipe.output, ran.printed)
 
-    def _opened(self, printed: int) -> BinaryIO:
+    def _opened(self, output: str, printed: int) -> BinaryIO:
         try:
-            log = open(self._recipe.output, "rb", buffering=0)  # noqa: SIM115 - until it is over
+            log = open(output, "rb", buffering=0)  # noqa: SIM115 - until it is over
             log.seek(printed)
         except OSError as error:
             raise FleetError(f"the output of {self.spec.name} cannot be read: {error}") from error
         return log
 
     @property
-    def where(self) -> str:
-        return f"process {self._identity.pid}"
-
-    @property
     def facts(self) -> Mapping[str, Json]:
-        return self._identity.facts
+        by = self._started_by
+        return {**super().facts, "started_by": by} if by else super().facts
 
     @property
     def whom(self) -> Mapping[str, Json]:
-        return {"pid": self._identity.pid, "start_ticks": self._identity.start_ticks}
+        left = " ".join(f"{one.pid}:{one.start_ticks}" for one in self.workers)
+        facts = {"pid": self.identity.pid, "start_ticks": self.identity.start_ticks}
+        return {**facts, "left": left} if left else facts
 
     @property
     def has_exited(self) -> bool:
-        if self.is_over or (self._process is not None and self._process.poll() is not None):
-            return True
-        return not (is_same(self._identity) and is_running(self._identity.pid))
+        is_reaped = self._process is not None and self._process.poll() is not None
+        return is_reaped or super().has_exited
 
     def signal_all(self, name: str) -> None:
         if not self.is_over:
-            process_tree.signal_trees([self._identity], signal.Signals[name])
+            process_tree.signal_trees([self.identity], signal.Signals[name])
 
     def signal(self, name: str) -> None:
         if not self.is_over:
             self.note_sent(name)
-            send(self._identity, signal.Signals[name])
-
-    def resume(self) -> None:
-        left = process_tree.resume_tree(self._identity, self.mark, limit_s=_GOING_S)
-        if left:
-            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
-
-    def probe(self) -> Observation:
-        """As the kernel shows it; a stopped one is given time to show it."""
-        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
-        return probed(
-            self.spec.name,
-            incarnation=self.incarnation,
-            pid=self._identity.pid,
-            state=seen.state,
-            rss_bytes=seen.rss_bytes,
-            cpu_s=seen.cpu_s,
-        )
-
-    def _look(self) -> process_tree.ProcessStatus:
-        return process_tree.GONE if self.is_over else process_tree.look(self._identity)
+            send(self.identity, signal.Signals[name])
 
     def _printed(self) -> bytes:
         """Of a file that was emptied meanwhile, all that is in it."""
@@ -272,10 +255,10 @@ class AttachedProcess(AttachedNode):
         return self._log.read(_CHUNK_BYTES) or b""
 
     def _ending(self) -> dict[str, Json]:
-        """Of somebody else's process nobody here sees the exit code."""
+        """Of one that was started here its exit code is known."""
         code = None if self._process is None else self._process.poll()
         if code is None:
-            return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
+            return super()._ending()
         by = signal_name(-code) if code < 0 else None
         return {"exit_code": None if by else code, "signal": by}
 
@@ -291,7 +274,7 @@ class AttachedProcess(AttachedNode):
 
 
 class ProcessFleet(AttachedFleet[AttachedProcess]):
-    """A training whose nodes are processes of this machine and this user."""
+    """A training of chaoslab's own whose nodes are processes of this machine and this user."""
 
     kind = "processes"
 
@@ -313,17 +296,21 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         )  # fmt: skip
         self._syncer = syncer
         self._recipes: dict[str, ProcessRecipe] = {}
+        self._outputs: dict[str, str] = {}
+        """Of a node that is read elsewhere than where its recipe says."""
 
     def _find(self) -> Sequence[Found]:
         return find(self._syncer)
 
-    def _identity(self, syncer: Found) -> str:
+    def _identity(self, nodes: Sequence[Found]) -> str:
         """By the file that its syncer prints to, which stays when that is started again."""
-        output = _file(int(syncer.handle), 1) or _unreadable(syncer)
-        return f"processes {os.getuid()} {boot_id()} {output}"
+        syncer = next(node for node in nodes if node.role is Role.SYNCER)
+        return f"processes {os.getuid()} {boot_id()} {file_of(int(syncer.handle), 1)}"
 
     def _recipe(self, found: Found) -> bytes:
         recipe = replace(recipe_of(found), is_ours_to_start=self._restarts)
+        if recipe.output == NULL:
+            raise unreadable(found)
         if self._restarts:
             require_startable(recipe)
         for other in self._recipes.values():
@@ -360,7 +347,12 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
             raise FleetError(f"{spec.name} has ended as soon as it was started")
         return AttachedProcess(
             spec, incarnation, self._place, self._keep,
-            recipe=recipe, ran=Ran(identity=identity, process=process, printed=printed),
+            recipe=recipe,
+            ran=Ran(
+                identity=identity, process=process, printed=printed,
+                output=self._outputs.get(spec.name, ""),
+                started_by="" if process else "supervisor",
+            ),
         )  # fmt: skip
 
     def _runs_again(self, name: str) -> bool:

@@ -26,7 +26,8 @@ import psutil
 from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.process_identity import Identity, identify, is_running, send
-from chaoslab.core.process_tree import processes, resume_tree, stopped
+from chaoslab.core.process_tree import processes, resume_tree, signal_trees, stopped
+from chaoslab.fleet.nodes.worker_search import environment_of, rank_in, ranked_below
 
 RESTORE: Final = "restore_node"
 """Undo verb: node, folder."""
@@ -40,6 +41,10 @@ _STAYS_S: Final = 2.0
 """How long a node that was started again has to live."""
 _ENDING_S: Final = 10.0
 """How long one that was asked to end may take."""
+_ANSWER_S: Final = 35.0
+"""How long a launcher may take to end after one of its workers was killed: torchrun gives the
+others 30 s."""
+_LOOK_S: Final = 0.05
 _GOING_S: Final = 2.0
 """How long a tree that was resumed may take until all of it was seen going on."""
 
@@ -59,6 +64,8 @@ class ProcessRecipe:
     """The file of its standard error, or /dev/null."""
     is_ours_to_start: bool = True
     """False: if it does not run, somebody else starts it."""
+    rank: int | None = None
+    """The node is this one of its workers, which nobody else starts; None: it is the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +129,7 @@ def running(recipe: ProcessRecipe) -> Identity | None:
                 and process.cwd() == recipe.folder
                 and process.uids().real == os.getuid()
                 and process.status() != psutil.STATUS_ZOMBIE
+                and rank_in(process.environ()) == rank_in(recipe.environment)
             )
         except psutil.Error:
             continue  # gone, or another user's
@@ -148,14 +156,51 @@ def begin(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
     return process
 
 
-def await_end(pid: int, start_ticks: int) -> None:
+def await_end(pid: int, start_ticks: int, limit_s: float = _ENDING_S) -> None:
     """Of a process that may be about to end: one that was asked to may take its time."""
-    deadline = time.monotonic() + _ENDING_S
-    while time.monotonic() < deadline:
-        who = identify(pid) if pid else None
-        if who is None or who.start_ticks != start_ticks or not is_running(pid):
-            return
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline and _is_running(pid, start_ticks):
         time.sleep(_PAUSE_S)
+
+
+def await_answer(recipe: ProcessRecipe, pid: int) -> None:
+    """Of the launcher of a worker that was ended: until it has started another, or has ended."""
+    deadline = time.monotonic() + _ANSWER_S
+    while time.monotonic() < deadline:
+        launcher = running(recipe)
+        if launcher is None:
+            return
+        worker = ranked_below(launcher).get(-1 if recipe.rank is None else recipe.rank)
+        if worker is not None and worker.pid != pid:
+            return
+        time.sleep(_LOOK_S)
+
+
+def end_left(recipe: ProcessRecipe, left: str) -> tuple[str, ...]:
+    """Kill the workers of a launcher that has ended, since they write to the files of the next
+    ones; what was done. One that ends by itself is given the time for it.
+
+    `left`: each as pid:start_ticks. What has not the environment of the launcher is none of them.
+    """
+    done = []
+    for pid, ticks in (map(int, one.split(":")) for one in left.split()):
+        if not recipe.is_ours_to_start or running(recipe) is not None:
+            break
+        await_end(pid, ticks, _STAYS_S)
+        who = identify(pid)
+        if who and _is_running(pid, ticks) and _inherited(recipe, environment_of(who)):
+            signal_trees([who], signal.SIGKILL)
+            done.append(f"a worker of {recipe.node} (process {pid}) was ended")
+    return tuple(done)
+
+
+def _inherited(recipe: ProcessRecipe, environment: Mapping[str, str]) -> bool:
+    return recipe.environment.items() <= environment.items()
+
+
+def _is_running(pid: int, start_ticks: int) -> bool:
+    who = identify(pid) if pid else None
+    return who is not None and who.start_ticks == start_ticks and is_running(pid)
 
 
 @contextmanager
@@ -212,7 +257,10 @@ def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
 
 
 def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
-    """Let it go on, or run it again if that is ours; what was done. FleetError if that fails."""
+    """Let it go on, or run it again if that is ours; what was done. FleetError if that fails.
+
+    A worker is brought back by its launcher, if that runs again.
+    """
     with alone(recipe):
         found = running(recipe)
         if found is None and not recipe.is_ours_to_start:

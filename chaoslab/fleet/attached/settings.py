@@ -28,10 +28,16 @@ from chaoslab.undo.base import UndoLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """A training whose syncer and learners run on this machine; nothing is started or ended."""
+    """A training that runs on this machine: chaoslab's syncer and learners, or with `pid` or
+    `pattern` one of your own (`training.script`). It goes on after the run.
+    """
 
     syncer: int | None = None
     """Process of its syncer, by pid; None: of the only one that runs here."""
+    pid: int | None = None
+    """Of a training of your own: its launcher, or its only process."""
+    pattern: str = ""
+    """The same by a regular expression for command lines: of its launcher, or of each worker."""
     restarts: bool = True
     """Whether nodes that a fault ended are started by chaoslab; false: only by somebody else, such
     as a supervisor, which is waited for."""
@@ -41,15 +47,20 @@ class Processes:
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        from chaoslab.fleet.attached.processes import find  # noqa: PLC0415  # as late as it is needed
+        from chaoslab.fleet.attached import processes, script_search  # noqa: PLC0415  # when needed
 
-        return find(self.syncer)
+        if self.is_script:
+            return script_search.find(script_search.Which(pid=self.pid, pattern=self.pattern))
+        return processes.find(self.syncer)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the training is the user's own."""
+        return self.pid is not None or bool(self.pattern)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that finds the nodes when its fleet is asked to."""
-        return ProcessFleets(
-            syncer=self.syncer, learners=tuple(request.learners), restarts=self.restarts
-        )
+        return ProcessFleets(settings=self, request=request)
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """None: its nodes have dialled each other already."""
@@ -139,9 +150,8 @@ class Namespace:
 class ProcessFleets:
     """Makes the fleets of one plan; see `FleetFactory`."""
 
-    syncer: int | None
-    learners: Sequence[str]
-    restarts: bool
+    settings: Processes
+    request: FleetRequest
     kind: str = "processes"
 
     @property
@@ -156,10 +166,19 @@ class ProcessFleets:
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.processes import ProcessFleet  # noqa: PLC0415
+        from chaoslab.fleet.attached.script_fleet import ScriptFleet  # noqa: PLC0415
+        from chaoslab.fleet.attached.script_search import Which  # noqa: PLC0415
 
+        settings, learners = self.settings, tuple(self.request.learners)
+        if settings.is_script and self.request.reading is not None:
+            return ScriptFleet(
+                run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+                which=Which(pid=settings.pid, pattern=settings.pattern),
+                reading=self.request.reading,
+            )  # fmt: skip
         return ProcessFleet(
-            run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=self.learners, restarts=self.restarts, syncer=self.syncer,
+            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+            restarts=settings.restarts, syncer=settings.syncer,
         )  # fmt: skip
 
 

@@ -34,6 +34,8 @@ class NodeFacts(Facts):
     pid: int = 0
     start_ticks: int = 0
     """The process that was to end; 0: none was."""
+    left: str = ""
+    """The workers that it had started, each as pid:start_ticks."""
 
     def __post_init__(self) -> None:
         require_match(NODE, self.node, "node")
@@ -61,7 +63,9 @@ def _restore(facts: NodeFacts) -> Healed:
     if not isinstance(recipe, ProcessRecipe):
         return Healed(actions=_elsewhere("restore", recipe))
     restoring.await_end(facts.pid, facts.start_ticks)
-    return Healed(actions=restoring.restore(recipe))
+    if facts.pid and recipe.rank is not None:
+        restoring.await_answer(recipe, facts.pid)
+    return Healed(actions=(*restoring.end_left(recipe, facts.left), *restoring.restore(recipe)))
 
 
 def _release(facts: NodeFacts) -> Healed:

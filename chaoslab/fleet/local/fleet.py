@@ -11,10 +11,6 @@ the training thread, SIGUSR2 go on, SIGHUP notice of preemption, SIGTERM please 
 
 The thread that uses it must outlive it: the kernel ends a node when the thread that started it
 ends.
-
-A node may be a launcher, whose program starts other nodes (`NodeSpec.launches`). A signal to it
-reaches all of its tree but them. They are taken up once they run. One that ended runs again when
-its launcher starts it, or, if that does not do so, when it has ended and is started again here.
 """
 
 import math
@@ -24,26 +20,23 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Observation
-from chaoslab.core.payloads import TrainerSaid
 from chaoslab.core.process_identity import Identity
-from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation, LocalProcess
-from chaoslab.fleet.local.launched import LaunchedProcess, WorkerSearch
+from chaoslab.fleet.local.launched import LaunchedProcess
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.fleet import NodeFleet
+from chaoslab.fleet.nodes.launching import LaunchingFleet
 from chaoslab.fleet.protocols import LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
@@ -57,8 +50,6 @@ _BLINK_S = 0.02
 """How often exits are looked for where the kernel has no pidfd."""
 _SEARCH_S = 0.05
 """How often workers of a launcher are looked for, while one is missing."""
-_ALONE_S = 2.0
-"""How long workers may run on after their launcher has ended, before it is started again."""
 
 
 class _Lacking:
@@ -81,7 +72,7 @@ class _Abilities:
         return abilities_of(kind)
 
 
-class LocalFleet(NodeFleet[LocalProcess], LosesPower):
+class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
     """A fleet of processes; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "local"
@@ -107,10 +98,6 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
         """Over, but not all of their processes could be ended."""
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._thread = threading.get_ident()
-        self._launchers: dict[str, str] = {}
-        """The launcher of each node that has one."""
-        self._searches: dict[str, WorkerSearch] = {}
-        """Of each launcher."""
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
@@ -149,9 +136,7 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
         for life in reached:
             life.note_sent(name)
             if life.spec.launches:
-                workers = [one.identity for one in self._workers(life).values()]
-                tree = self._searches[life.spec.name].between(life.identity, workers)
-                process_tree.send_each(tree, signal.Signals[name])
+                process_tree.send_each(self._tree_above(life), signal.Signals[name])
         reached = [life for life in reached if not life.spec.launches]
         mains = [life.identity for life in reached]
         prepared = [life.take_receivers() for life in reached]
@@ -174,7 +159,7 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
         for life in self._unfinished:
             life.end_leftovers(_LEFTOVERS_S)
             if life.spec.launches and not life.remaining:
-                self._hear(life, life.read_all())
+                self._record(self._by_worker(life, life.read_all()))
                 self._unregister(life)
                 life.close()
         self._unfinished = [life for life in self._unfinished if life.remaining]
@@ -185,87 +170,16 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
 
     # ---------------------------------------------------------------- launchers
 
-    def enlist(self, spec: NodeSpec) -> Node:
-        for worker in spec.launches:
-            super().enlist(worker)
-            self._launchers[worker.name] = spec.name
-        self._searches[spec.name] = WorkerSearch(len(spec.launches))
-        return super().enlist(spec)
+    def _taken_up(
+        self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool
+    ) -> LocalProcess:
+        life = LaunchedProcess(spec, incarnation, self._place, found, is_again=is_again)
+        self._watch(life)
+        return life
 
-    def restart(self, name: str) -> Node:
-        """A worker of a launcher stays dead until that has started it again."""
-        life = self._ended_if_told(name)
-        if self._specs[name].launches and life is not None and life.is_over:
-            self._end_left_by(life)
-        if (above := self._launchers.get(name)) is None:
-            return super().restart(name)
-        launcher = self._ended_if_told(above)
-        is_down = launcher is not None and launcher.is_over and not launcher.spec.restarts
-        if is_down and (life is None or life.is_over):
-            self.restart(above)
-        self._take_up_launched()
-        return self._node(name)
-
-    def _end_left_by(self, launcher: LocalProcess) -> None:
-        """What still runs of the workers of a launcher that has ended."""
-        left = list(self._workers(launcher).values())
-        self._wait_for(left, _ALONE_S)
-        for life in left:
-            if not life.is_over:
-                life.is_ending = True
-                life.note_sent("SIGKILL")
+    def _end_workers(self, left: Sequence[LocalProcess]) -> None:
         self._end_leftovers()
         self._wait_for(left, _LEFTOVERS_S)
-
-    def _workers(self, launcher: LocalProcess) -> dict[int, LocalProcess]:
-        """Those of its workers that run, by rank."""
-        lives = (
-            (rank, self._lives.get(one.name)) for rank, one in enumerate(launcher.spec.launches)
-        )
-        return {rank: life for rank, life in lives if life is not None and not life.is_over}
-
-    def _searched(self) -> list[LocalProcess]:
-        """The launchers that run, and have a worker that does not."""
-        return [life for life in self._lives.values() if life.spec.launches and not life.is_over
-                and len(self._workers(life)) < len(life.spec.launches)]  # fmt: skip
-
-    def _take_up_launched(self) -> None:
-        """Workers that launchers have started since."""
-        for launcher in self._searched():
-            known = {rank: life.identity for rank, life in self._workers(launcher).items()}
-            found = self._searches[launcher.spec.name].find(launcher.identity, known)
-            for rank, identity in sorted(found.items()):
-                if rank >= len(launcher.spec.launches):
-                    self._troubles.append(
-                        FleetError(
-                            f"process {identity.pid} has rank {rank}, and the plan says that there "
-                            f"are {len(launcher.spec.launches)} workers: write as many as start"
-                        )
-                    )
-                else:
-                    self._take_up(launcher.spec.launches[rank], launcher, identity)
-
-    def _take_up(self, spec: NodeSpec, launcher: LocalProcess, found: Identity) -> None:
-        before = self._lives.get(spec.name)
-        is_again = isinstance(before, LaunchedProcess) and before.launcher == launcher.incarnation
-        life = LaunchedProcess(
-            spec, before.incarnation + 1 if before else 1, self._place, found,
-            launcher=launcher.incarnation, is_again=is_again,
-        )  # fmt: skip
-        self._lives[spec.name] = life
-        self._watch(life)
-        self._say_started(life)
-
-    def _hear(self, life: LocalProcess, said: Sequence[Observation]) -> None:
-        """Record it; lines of a launcher with a rank before them as of that worker."""
-        workers = life.spec.launches
-        found = list(said)
-        for number, line in enumerate(one.payload for one in said):
-            if isinstance(line, TrainerSaid) and line.rank is not None and line.rank < len(workers):
-                name = workers[line.rank].name
-                by_worker = replace(line, node=name, incarnation=self._node(name).incarnation)
-                found[number] = Observation.of(name, by_worker)
-        self._record(found)
 
     # ---------------------------------------------------------------- waiting
 
@@ -296,7 +210,7 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
         return ready
 
     def _read(self, life: LocalIncarnation) -> None:
-        self._hear(life, life.read())
+        self._record(self._by_worker(life, life.read()))
         if life.is_silent:
             self._selector.unregister(life.pipe)
 
@@ -308,13 +222,14 @@ class LocalFleet(NodeFleet[LocalProcess], LosesPower):
         if isinstance(life, LocalIncarnation):
             if not life.spec.launches:
                 self._unregister(life)
-            self._hear(life, life.finish())
+            self._record(self._by_worker(life, life.finish()))
             if life.remaining or life.spec.launches:
                 self._unfinished.append(life)
             return
         launcher = self._lives.get(self._launchers[life.spec.name])
         if isinstance(launcher, LocalIncarnation) and not launcher.is_over:
-            self._hear(launcher, launcher.read_all())  # what it printed before its end
+            said = launcher.read_all()  # what it printed before its end
+            self._record(self._by_worker(launcher, said))
         self._observed += life.finish()
 
 

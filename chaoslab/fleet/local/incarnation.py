@@ -22,12 +22,12 @@ import psutil
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.process_identity import NODE_MARK, Identity, cpu_s, identify, is_same, send
+from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
 from chaoslab.core.spawning import SPAWN_GUARD, Gate
-from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
 from chaoslab.fleet.node_output import NodeOutput
-from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.fleet.nodes.process import ProcessIncarnation
 
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
@@ -36,16 +36,12 @@ _LEFTOVERS_S = 1.0
 """How long the end of one node may stall the harness until its tree is gone."""
 _BIRTH_S = 5.0
 """How long a new process may take to become the node's program."""
-_GOING_S = 1.0
-"""How long a tree that was resumed may take until all of it was seen going on."""
 
 
-class LocalProcess(Incarnation):
-    """A process of this machine, with all below it; it is known by its identity."""
+class LocalProcess(ProcessIncarnation):
+    """A process that this fleet's undo log can name, whoever started it."""
 
     undo_pause, undo_wedge = "resume_process", "unwedge_process"
-    identity: Identity
-    """Of the main process."""
 
     def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
         super().__init__(spec, incarnation, place)
@@ -55,15 +51,6 @@ class LocalProcess(Incarnation):
     @abstractmethod
     def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED."""
-
-    @property
-    def where(self) -> str:
-        return f"process {self.identity.pid}"
-
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        """Identity of the main process."""
-        return self.identity.facts
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
@@ -83,12 +70,6 @@ class LocalProcess(Incarnation):
     def pids(self) -> tuple[int, ...]:
         """All living processes of the node."""
         return process_tree.living(self.identity, self.mark)
-
-    def resume(self) -> None:
-        """Let its whole tree go on; FleetError names what does not."""
-        left = process_tree.resume_tree(self.identity, self.mark, limit_s=_GOING_S)
-        if left:
-            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
 
     def prepare(self) -> None:
         self._receivers = process_tree.receivers(self.identity)
@@ -122,18 +103,6 @@ class LocalProcess(Incarnation):
         except psutil.NoSuchProcess:  # a zombie, which no signal reaches
             return False
         return not words or str(SPAWN_GUARD) in words[:4]  # none in the middle of an exec
-
-    def probe(self) -> Observation:
-        """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
-        seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
-        return probed(
-            self.spec.name,
-            incarnation=self.incarnation,
-            pid=self.identity.pid,
-            state=seen.state,
-            rss_bytes=seen.rss_bytes,
-            cpu_s=seen.cpu_s,
-        )
 
     def _look(self) -> process_tree.ProcessStatus:
         if self.is_over:

@@ -33,14 +33,15 @@ _NOTHING: Final = r"(?!)(?P<step>\d+)"
 class Script:
     """A training of the user's own, unmodified: a command whose output says where it is."""
 
-    command: str = field(metadata={"example": "python train.py --rank {rank}"})
-    """The command of a worker, run without a shell in the current directory. `{rank}` is the
-    number of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the
-    run, empty at its start and the same for all workers and all their starts: let it keep
-    checkpoints there, so that no run goes on from those of another. `{python}` is
-    the interpreter of chaoslab. Without `{rank}`, for several workers, it is the command of a
-    launcher such as torchrun or mpirun, which starts all of them: they are found below it by RANK
-    or another such variable of their environment, or in the order of their starts."""
+    command: str = field(default="", metadata={"example": "python train.py --rank {rank}"})
+    """The command of a worker, run without a shell in the current directory. `{rank}` is the number
+    of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the run, empty
+    at its start and the same for all workers and all their starts: let it keep checkpoints there,
+    so that no run goes on from those of another. `{python}` is the interpreter of chaoslab. Without
+    `{rank}`, for several workers, it is the command of a launcher such as torchrun or mpirun, which
+    starts all of them: they are found below it by RANK or another such variable of their
+    environment, or in the order of their starts. A training that chaoslab attaches to needs
+    none."""
     workers: int = 1
     """Number of workers: worker-0, worker-1, …"""
     progress: str = ""
@@ -63,9 +64,10 @@ class Script:
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
     of a launcher print to one stream: a line counts for the worker whose rank stands before it, as
     in `[rank1]:`, and without a rank for all."""
-    restarts: Literal["chaoslab", "itself"] = "chaoslab"
+    restarts: Literal["chaoslab", "itself", "supervisor"] = "chaoslab"
     """Who starts a worker again that was killed. Of a launcher: chaoslab the whole command, once it
-    has ended; itself: the launcher its workers, and a heal waits for that."""
+    has ended; itself: the launcher its workers, and a heal waits for that. Of a training that
+    chaoslab attaches to also supervisor: somebody else whatever has ended, such as systemd."""
     max_pause_s: Duration = 60.0
     """Longest time without progress that is no end of training, on top of the time for which
     faults held all workers: a start, with its imports and its checkpoint, may take it."""
@@ -95,9 +97,7 @@ class Script:
         except ValueError as error:
             yield PlanError(f"is no command line: {error}", key="command")
             return
-        if not words:
-            yield PlanError("is empty: write what starts a worker", key="command")
-        if self.restarts == "itself" and not self.is_launched:
+        if words and self.restarts == "itself" and not self.is_launched:
             yield PlanError(
                 f"itself is for a launcher of several workers, and this command, with {RANK} or "
                 "one worker, is that of a worker: leave `restarts` out",

@@ -1,0 +1,191 @@
+"""Attached nodes of a training of the user's own: a launcher and its workers, or workers.
+
+    pid, pattern ─► script_search ─► AttachedProcess, each with the recipe of what starts it
+    launcher dies ─► its command again, once its workers have ended ─► its workers, found
+        worker dies ───► its launcher starts it again, or ends, and is started again
+
+What they print to a file is read from now on. With `restarts: supervisor` whoever started them does
+so again, and chaoslab does not.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core import process_tree
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Observation
+from chaoslab.core.process_identity import Identity, boot_id, identify
+from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.attached.processes import (
+    NULL,
+    AttachedProcess,
+    ProcessFleet,
+    Ran,
+    file_of,
+    recipe_of,
+    unreadable,
+)
+from chaoslab.fleet.attached.restoring import await_answer, require_startable, written
+from chaoslab.fleet.attached.script_search import Which, find
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.launching import LaunchingFleet
+from chaoslab.fleet.settings import Reading
+from chaoslab.plan.model import LAUNCHER
+from chaoslab.undo.base import UndoLog
+
+_ENDED_S: Final = 5.0
+"""How long workers that were killed may take to end."""
+
+
+class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
+    """Processes of this user that chaoslab knows nothing of but what they print."""
+
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks | None = None,
+        learners: Sequence[str] = (),
+        which: Which,
+        reading: Reading,
+    ) -> None:
+        super().__init__(
+            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+            restarts=reading.restarts != "supervisor",
+        )  # fmt: skip
+        self._which, self._reading = which, reading
+
+    def _find(self) -> Sequence[Found]:
+        return find(self._which, max(1, len(self._learners)))
+
+    def _identity(self, nodes: Sequence[Found]) -> str:
+        """By what starts it, which stays when it is started again."""
+        recipe = recipe_of(nodes[0])
+        return f"processes {os.getuid()} {boot_id()} {recipe.folder} {recipe.command}"
+
+    # ---------------------------------------------------------------- found
+
+    def _recipe(self, found: Found) -> bytes:
+        """Of a worker of a launcher, that of the launcher."""
+        launcher = self._recipes.get(LAUNCHER)
+        if launcher is not None:
+            recipe = replace(launcher, node=found.name, rank=int(found.name.rpartition("-")[2]))
+            self._outputs[found.name] = _own_output(int(found.handle), launcher.output)
+        else:
+            recipe = replace(recipe_of(found), is_ours_to_start=self._restarts)
+            self._require_output(found, recipe.output)
+            if self._restarts:
+                require_startable(recipe)
+            if recipe.output in {one.output for one in self._recipes.values()}:
+                self._outputs[found.name] = NULL  # the first one's lines are those of all
+        self._recipes[found.name] = recipe
+        return written(recipe)
+
+    def _require_output(self, found: Found, output: str) -> None:
+        """AbilityError if it prints where nobody can read, and that matters."""
+        if output != NULL:
+            return
+        if self._restarts:
+            raise AbilityError(
+                f"{found.name} ({found.where}) does not print to a file, so it could not be "
+                "started again as it was: start it with its output in one, as in "
+                "`python train.py > train.log 2>&1`, or, if others start it again, write "
+                "`restarts: supervisor`"
+            )
+        if not self._reading.is_elsewhere:
+            raise unreadable(found)
+
+    def _enlisted(self, specs: Sequence[NodeSpec]) -> Sequence[NodeSpec]:
+        first, *others = [replace(spec, reads=self._reading.patterns) for spec in specs]
+        if first.role is Role.LAUNCHER:
+            is_again = self._reading.restarts == "itself"
+            first = replace(first, launches=tuple(others), restarts=is_again)
+            self.enlist(first)
+            return (first, *others)
+        return super()._enlisted((first, *others))
+
+    def _adopted(self, spec: NodeSpec, found: Found) -> AttachedProcess:
+        identity = identify(int(found.handle))
+        if identity is None:
+            raise FleetError(f"{spec.name} ({found.where}) has ended")
+        self._started_by[spec.name] = 1
+        output = self._outputs.get(spec.name) or self._recipes[spec.name].output
+        ran = Ran(identity=identity, printed=Path(output).stat().st_size, output=output)
+        return AttachedProcess(
+            spec, 1, self._place, self._keep, recipe=self._recipes[spec.name], ran=ran
+        )
+
+    def _taken_up(
+        self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool
+    ) -> AttachedProcess:
+        """A file that its last life had printed to is read on."""
+        before = self._lives.get(spec.name)
+        old, recipe = self._outputs.get(spec.name, NULL), self._recipes[spec.name]
+        output = self._outputs[spec.name] = _own_output(found.pid, recipe.output)
+        printed = before.printed if before is not None and output == old else 0
+        ran = Ran(
+            identity=found, printed=printed, output=output,
+            started_by="launcher" if is_again else "",
+        )  # fmt: skip
+        life = AttachedProcess(spec, incarnation, self._place, self._keep, recipe=recipe, ran=ran)
+        if before is not None:
+            life.take_over(before)
+            before.pending_undos.close_all()
+        return life
+
+    # ---------------------------------------------------------------- verbs
+
+    def _signal(self, lives: Sequence[AttachedProcess], name: str) -> None:
+        for life in lives:
+            if life.spec.launches and not life.is_over:
+                tree = self._tree_above(life)
+                life.workers = tuple(one.identity for one in self._workers(life).values())
+                self._open_restore(life, name)
+                process_tree.send_each(tree, signal.Signals[name])
+        super()._signal([life for life in lives if not life.spec.launches], name)
+
+    def _end_left_by(self, launcher: AttachedProcess) -> None:
+        if self._restarts:
+            super()._end_left_by(launcher)
+
+    def _end_workers(self, left: Sequence[AttachedProcess]) -> None:
+        for life in left:
+            life.signal_all("SIGKILL")
+        self._wait_for(left, _ENDED_S)
+
+    def _runs_again(self, name: str) -> bool:
+        """Workers of a launcher are looked for below it."""
+        return self._recipes[name].rank is None and super()._runs_again(name)
+
+    def _restore(self, name: str) -> None:
+        life, recipe = self._lives[name], self._recipes[name]
+        if life.is_over and life.spec.launches:
+            self._end_left_by(life)
+        if life.is_over and recipe.rank is not None:
+            await_answer(recipe, life.identity.pid)
+        super()._restore(name)
+
+    # ---------------------------------------------------------------- waiting
+
+    def _news(self) -> list[Observation]:
+        self._take_up_launched()
+        return super()._news()
+
+    def _said_by(self, life: AttachedProcess, said: Sequence[Observation]) -> list[Observation]:
+        return self._by_worker(life, said)
+
+
+def _own_output(pid: int, of_launcher: str) -> str:
+    """The file to which a worker prints and its launcher does not; what has no lines if it has
+    none.
+    """
+    own = file_of(pid, 1)
+    return own if own and own != of_launcher else NULL

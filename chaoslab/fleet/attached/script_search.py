@@ -1,0 +1,199 @@
+"""Processes of a training of the user's own that runs on this machine already.
+
+    pid:4711 ────────► its main process ─┬─ has workers below it ─► launcher, worker-0, worker-1, …
+    pattern:train.py ► those that match ─┴─ none ─────────────────► worker-0, or one for each match
+
+What only waits for a command (`timeout`, `sh -c`, a script of a shell) is passed over. Nodes that a
+run of chaoslab has started, chaoslab itself and what has started it are left out.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from chaoslab.core.errors import AbilityError
+from chaoslab.core.process_identity import Identity, identify, node_mark
+from chaoslab.core.process_tree import children, processes
+from chaoslab.fleet.attached.found import Command, Found
+from chaoslab.fleet.attached.processes import file_of
+from chaoslab.fleet.base import Role
+from chaoslab.fleet.nodes.worker_search import (
+    WorkerSearch,
+    command_of,
+    environment_of,
+    rank_in,
+    ranked_below,
+)
+from chaoslab.plan.model import LAUNCHER
+from chaoslab.trainers.reading import plain
+
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
+_SHOWN: Final = 5
+_TAIL_BYTES: Final = 256 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Which:
+    """By what a training is named: exactly one of both."""
+
+    pid: int | None = None
+    pattern: str = ""
+    """Regular expression, searched for in command lines."""
+
+    def __str__(self) -> str:
+        return f"pattern:{self.pattern}" if self.pid is None else f"pid:{self.pid}"
+
+
+def find(which: Which, workers: int = 1) -> Sequence[Found]:
+    """The nodes of the training, a launcher before its workers. AbilityError if there are none.
+
+    `workers`: how many a launcher has that gives them no rank.
+    """
+    mains = [_by_pid(which)] if which.pid is not None else list(_by_pattern(which.pattern))
+    if not mains:
+        raise AbilityError(
+            f"{which}: no command line of a process of this user matches, but for runs of chaoslab"
+        )
+    launchers = [one for one in mains if ranked_below(one)]
+    if len(mains) > 1 and launchers:
+        raise AbilityError(
+            f"{which}: several trainings match, of which one is a launcher: name one by its pid, "
+            f"as in pid:{launchers[0].pid} ({_shown(mains)})"
+        )
+    if len(mains) > 1:
+        return _beside(mains, which)
+    main = mains[0]
+    below: Mapping[int, Identity] = ranked_below(main)
+    if not below and workers > 1:
+        below = WorkerSearch(workers).find_at_once(main)
+    if not below:
+        return (_found("worker-0", Role.LEARNER, main),)
+    if sorted(below) != list(range(len(below))):
+        ranks = ", ".join(map(str, sorted(below)))
+        raise AbilityError(
+            f"{which}: the workers of {_shown([main])} have the ranks {ranks} on this machine, and "
+            "those of a training are counted from 0: it runs on several machines, or is starting"
+        )
+    return (
+        _found(LAUNCHER, Role.LAUNCHER, main),
+        *(_found(f"worker-{rank}", Role.LEARNER, below[rank]) for rank in sorted(below)),
+    )
+
+
+def printed(nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+    """The last lines that each node has printed to a file; what is everybody's, of the first."""
+    files: dict[str, str] = {}
+    for node in nodes:
+        file = file_of(int(node.handle), 1)
+        if file and file not in files.values():
+            files[node.name] = file
+    return {name: _last_lines(file) for name, file in files.items()}
+
+
+def _last_lines(file: str) -> Sequence[str]:
+    """Empty if nobody may read it."""
+    try:
+        with open(file, "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL_BYTES))
+            text = log.read(_TAIL_BYTES)
+    except OSError:
+        return ()
+    return [plain(line) for line in text.replace(b"\r", b"\n").split(b"\n") if line.strip()]
+
+
+def _beside(mains: Sequence[Identity], which: Which) -> Sequence[Found]:
+    """Workers that were started each by itself: by their ranks, or in the order of their starts."""
+    ranks = [rank_in(environment_of(one)) for one in mains]
+    known = sorted(rank for rank in ranks if rank is not None)
+    ordered = sorted(mains, key=lambda one: (one.start_ticks, one.pid))
+    if known == list(range(len(mains))):
+        ordered = [mains[ranks.index(rank)] for rank in known]
+    elif known:
+        raise AbilityError(
+            f"{which}: of the processes that match, {len(known)} have the ranks "
+            f"{', '.join(map(str, known))}, and those of a training are 0 to {len(mains) - 1}: "
+            f"{_shown(mains)}"
+        )
+    return [_found(f"worker-{rank}", Role.LEARNER, one) for rank, one in enumerate(ordered)]
+
+
+def _found(name: str, role: Role, one: Identity) -> Found:
+    return Found(
+        name=name,
+        role=role,
+        where=f"process {one.pid}: {_command(one)}",
+        handle=str(one.pid),
+        command=Command(role=role),
+    )
+
+
+def _by_pid(which: Which) -> Identity:
+    pid = which.pid or 0
+    main = identify(pid)
+    if main is None or pid not in {one.pid for one in _usable()}:
+        raise AbilityError(
+            f"{which}: no process of this user has this pid, or chaoslab runs in it itself"
+        )
+    return _innermost(main)
+
+
+def _by_pattern(pattern: str) -> Iterator[Identity]:
+    """The topmost that match, and that do not only wait for one which matches."""
+    matches = {}
+    for one in _usable():
+        if re.search(pattern, _command(one)):
+            inner = _innermost(one)
+            matches[inner.pid] = inner
+    for one in matches.values():
+        above = _ancestors(one.pid)
+        if not above & matches.keys():
+            yield one
+
+
+def _usable() -> Iterator[Identity]:
+    """Processes of this user that may be broken."""
+    own = {os.getpid(), *_ancestors(os.getpid())}
+    for process in processes():
+        try:
+            is_ours = process.uids().real == os.getuid() and bool(process.cmdline())
+        except psutil.Error:
+            continue  # gone, or another user's
+        one = identify(process.pid)
+        if is_ours and one and one.pid not in own and node_mark(one.pid) is None:
+            yield one
+
+
+def _ancestors(pid: int) -> set[int]:
+    try:
+        return {one.pid for one in psutil.Process(pid).parents()}
+    except psutil.Error:
+        return set()
+
+
+def _innermost(one: Identity) -> Identity:
+    """The process itself, or the only one for which it waits."""
+    while True:
+        below = children(one)
+        if len(below) != 1 or not _only_waits(command_of(one), command_of(below[0])):
+            return one
+        one = below[0]
+
+
+def _only_waits(words: Sequence[str], inner: Sequence[str]) -> bool:
+    """Whether its command is a shell's, or ends with the inner one."""
+    is_shell = bool(words) and os.path.basename(words[0]).lstrip("-") in _SHELLS
+    return is_shell or (len(words) > len(inner) and list(words[-len(inner) :]) == list(inner))
+
+
+def _command(one: Identity) -> str:
+    return shlex.join(command_of(one))
+
+
+def _shown(mains: Sequence[Identity]) -> str:
+    more = f" and {len(mains) - _SHOWN} more" if len(mains) > _SHOWN else ""
+    return "; ".join(f"process {one.pid}: {_command(one)[:80]}" for one in mains[:_SHOWN]) + more

@@ -1,0 +1,149 @@
+"""Nodes that other nodes start: the workers of a launcher, wherever its fleet finds them.
+
+    start ──► launcher ─ starts ─► its workers ─ found ─► nodes, each with lives of its own
+
+A signal to a launcher reaches all of its tree but them. They are taken up once they run. One that
+ended runs again when its launcher starts it, or, if that does not do so, when it has ended and is
+started again here.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Observation
+from chaoslab.core.payloads import TrainerSaid
+from chaoslab.core.process_identity import Identity
+from chaoslab.fleet.base import Node, NodeSpec
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.fleet import NodeFleet
+from chaoslab.fleet.nodes.process import ProcessIncarnation
+from chaoslab.fleet.nodes.worker_search import WorkerSearch
+from chaoslab.fleet.stress.registry import StressDriver, Wish
+
+_ALONE_S: Final = 2.0
+"""How long workers may run on after their launcher has ended, before it is started again."""
+
+ProcessT = TypeVar("ProcessT", bound=ProcessIncarnation)
+
+
+class LaunchingFleet(NodeFleet[ProcessT]):
+    """A fleet of processes, of which some start others (`NodeSpec.launches`)."""
+
+    def __init__(
+        self,
+        place: Place,
+        node_links: NodeLinks | None,
+        driver: Callable[[Wish[ProcessT]], StressDriver],
+    ) -> None:
+        super().__init__(place, node_links, driver)
+        self._launchers: dict[str, str] = {}
+        """The launcher of each node that has one."""
+        self._searches: dict[str, WorkerSearch] = {}
+        """Of each launcher."""
+        self._started_by: dict[str, int] = {}
+        """Of each of their workers, the incarnation of the launcher that has started it."""
+
+    # ---------------------------------------------------------------- what differs by fleet
+
+    @abstractmethod
+    def _taken_up(
+        self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool
+    ) -> ProcessT:
+        """The life of a worker that was found; `is_again`: its launcher had started one before."""
+
+    @abstractmethod
+    def _end_workers(self, left: Sequence[ProcessT]) -> None:
+        """Kill these workers, whose launcher has ended."""
+
+    # ---------------------------------------------------------------- verbs
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        for worker in spec.launches:
+            super().enlist(worker)
+            self._launchers[worker.name] = spec.name
+        if spec.launches:
+            self._searches[spec.name] = WorkerSearch(len(spec.launches))
+        return super().enlist(spec)
+
+    def restart(self, name: str) -> Node:
+        """A worker of a launcher stays dead until that has started it again."""
+        life = self._ended_if_told(name)
+        if self._specs[name].launches and life is not None and life.is_over:
+            self._end_left_by(life)
+        if (above := self._launchers.get(name)) is None:
+            return super().restart(name)
+        launcher = self._ended_if_told(above)
+        is_down = launcher is not None and launcher.is_over and not launcher.spec.restarts
+        if is_down and (life is None or life.is_over):
+            self.restart(above)
+        self._take_up_launched()
+        return self._node(name)
+
+    # ---------------------------------------------------------------- workers
+
+    def _workers(self, launcher: ProcessT) -> dict[int, ProcessT]:
+        """Those of its workers that run, by rank."""
+        lives = (
+            (rank, self._lives.get(one.name)) for rank, one in enumerate(launcher.spec.launches)
+        )
+        return {rank: life for rank, life in lives if life is not None and not life.is_over}
+
+    def _tree_above(self, launcher: ProcessT) -> list[Identity]:
+        """The launcher, and what runs between it and its workers."""
+        workers = [one.identity for one in self._workers(launcher).values()]
+        return self._searches[launcher.spec.name].between(launcher.identity, workers)
+
+    def _searched(self) -> list[ProcessT]:
+        """The launchers that run, and have a worker that does not."""
+        return [life for life in self._lives.values() if life.spec.launches and not life.is_over
+                and len(self._workers(life)) < len(life.spec.launches)]  # fmt: skip
+
+    def _take_up_launched(self) -> None:
+        """Workers that launchers have started since."""
+        for launcher in self._searched():
+            known = {rank: life.identity for rank, life in self._workers(launcher).items()}
+            found = self._searches[launcher.spec.name].find(launcher.identity, known)
+            for rank, identity in sorted(found.items()):
+                if rank >= len(launcher.spec.launches):
+                    self._troubles.append(
+                        FleetError(
+                            f"process {identity.pid} has rank {rank}, and the plan says that there "
+                            f"are {len(launcher.spec.launches)} workers: write as many as start"
+                        )
+                    )
+                else:
+                    self._take_up(launcher.spec.launches[rank], launcher, identity)
+
+    def _take_up(self, spec: NodeSpec, launcher: ProcessT, found: Identity) -> None:
+        before = self._lives.get(spec.name)
+        is_again = self._started_by.get(spec.name) == launcher.incarnation
+        self._started_by[spec.name] = launcher.incarnation
+        life = self._taken_up(
+            spec, before.incarnation + 1 if before else 1, found, is_again=is_again
+        )
+        self._lives[spec.name] = life
+        self._say_started(life)
+
+    def _end_left_by(self, launcher: ProcessT) -> None:
+        """What still runs of the workers of a launcher that has ended."""
+        left = list(self._workers(launcher).values())
+        self._wait_for(left, _ALONE_S)
+        left = [life for life in left if not life.is_over]
+        for life in left:
+            life.is_ending = True
+            life.note_sent("SIGKILL")
+        self._end_workers(left)
+
+    def _by_worker(self, life: ProcessT, said: Sequence[Observation]) -> list[Observation]:
+        """The same; lines of a launcher with a rank before them as of that worker."""
+        workers, found = life.spec.launches, list(said)
+        for number, line in enumerate(one.payload for one in said):
+            if isinstance(line, TrainerSaid) and line.rank is not None and line.rank < len(workers):
+                name = workers[line.rank].name
+                by_worker = replace(line, node=name, incarnation=self._node(name).incarnation)
+                found[number] = Observation.of(name, by_worker)
+        return found

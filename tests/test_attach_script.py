@@ -1,0 +1,281 @@
+"""A training of the user's own that runs already: found, broken, judged, and left as it was."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.core.events import Kind
+from chaoslab.core.payloads import NodeExited, NodeStarted
+from chaoslab.core.process_tree import processes
+from chaoslab.fleet.attached.script_search import Which, find
+from tests.whole_runs import ROOT, Ran, await_event, ended, whole
+
+pytestmark = [pytest.mark.gate, pytest.mark.alone]
+
+TRAINERS = Path(__file__).parent / "trainers"
+PATIENCE_S = 60.0
+PLAN = r"""
+version: 1
+name: attached
+training:
+  script: {progress: 'step (?P<step>\d+) loss (?P<loss>\S+)', restarts: RESTARTS}
+baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 300%}
+twin: false
+limits: {min_alive: 0, max_affected: 100%, timeout: 5m}
+faults:
+  - {id: breaks, fault: FAULT, target: TARGET, at: {round: 20}, for: FOR}
+expect:
+  - {check: participation, min_share: 5%}
+  - {check: rejoin, within: 60s, contributions: 3}
+"""
+
+
+class Running:
+    """A training of the standard library, started by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def launcher(self, *flags: str) -> str:
+        """With two workers; its target."""
+        words = (*flags, "--", sys.executable, *self._trainer("RANK"))
+        pid = self._start("train", str(TRAINERS / "launcher.py"), "--prefix", *words)
+        self.until(lambda: len(self.pids()) == 3)
+        return f"pid:{pid}"
+
+    def workers(self) -> str:
+        """Two by themselves; their target."""
+        for rank in ("0", "1"):
+            self._start(rank, *self._trainer(rank))
+        return f"pattern:{self.folder}/saved"
+
+    def supervised(self) -> str:
+        """One that a shell starts again and again; its target."""
+        words = shlex.join((sys.executable, *self._trainer("0")))
+        log = self.folder / "train.log"
+        self._begin(
+            "supervisor", ["sh", "-c", f"while :; do {words} > {shlex.quote(str(log))}; done"]
+        )
+        self.until(lambda: bool(self.pids()) and self.step() > 0)
+        return f"pattern:-u -m .*{self.folder}/saved"
+
+    def _trainer(self, rank: str) -> tuple[str, ...]:
+        module = "chaoslab.selftest.mutants.trainer"
+        return ("-u", "-m", module, "--rank", rank, "--folder", f"{self.folder}/saved")
+
+    def _start(self, name: str, *words: str) -> int:
+        return self._begin(name, [sys.executable, "-u", *words])
+
+    def _begin(self, name: str, words: list[str]) -> int:
+        with (self.folder / f"{name}.log").open("ab") as output:
+            started = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
+        self._started.append(started)
+        return started.pid
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Those of this training, whoever started them, but no shell."""
+        for started in self._started:
+            started.poll()
+        for process in processes():
+            with suppress(psutil.Error):
+                words = process.cmdline()
+                if f"{self.folder}/saved" in words and process.status() != psutil.STATUS_ZOMBIE:
+                    yield process
+
+    def pids(self) -> set[int]:
+        return {process.pid for process in self.processes()}
+
+    def step(self) -> int:
+        """The newest that it has saved."""
+        saved = (self.folder / "saved").glob("*-*.json")
+        return max((int(one.stem.partition("-")[2]) for one in saved), default=0)
+
+    def goes_on(self, count: int) -> bool:
+        """Whether it saves again, with so many processes, of which none is stopped."""
+        before = self.step()
+        self.until(lambda: self.step() > before and len(self.pids()) == count)
+        states = {process.status() for process in self.processes()}
+        return psutil.STATUS_STOPPED not in states
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < deadline, [
+                path.read_text()[-500:] for path in self.folder.glob("*.log")
+            ]
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        for started in self._started:
+            started.kill()
+        for process in list(self.processes()):
+            with suppress(psutil.Error):
+                process.kill()
+        for started in self._started:
+            started.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    folder = tmp_path / "by hand"
+    folder.mkdir()
+    training = Running(folder)
+    try:
+        yield training
+    finally:
+        training.end()
+
+
+def attach(target: str, folder: Path, words: Mapping[str, str]) -> "subprocess.Popen[str]":
+    text = PLAN
+    usual = {"RESTARTS": "chaoslab", "FAULT": "process.kill", "TARGET": "{workers: 1}", "FOR": "1s"}
+    for word, value in {**usual, **words}.items():
+        text = text.replace(word, value)
+    plan = folder / "plan.yaml"
+    plan.write_text(text)
+    return subprocess.Popen(
+        [sys.executable, "-m", "chaoslab", "attach", target, str(plan), "--yes", "--json",
+         "--quiet", "--out", str(folder / "runs")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+
+
+def judged(target: str, folder: Path, **words: str) -> Ran:
+    """A run that passes."""
+    ran = ended(attach(target, folder, words), folder / "runs")
+    assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
+    assert ran.statuses == ["proved"]
+    return ran
+
+
+def test_a_launcher_whose_worker_is_killed_ends_and_is_started_again(
+    running: Running, tmp_path: Path
+) -> None:
+    ran = judged(running.launcher(), tmp_path)
+    lives = [(one.payload.node, one.payload.incarnation, one.payload.started_by)
+             for one in ran.history.of(NodeStarted)]  # fmt: skip
+    assert sorted(lives) == [
+        (node, life, "") for node in ("launcher", "worker-0", "worker-1") for life in (1, 2)
+    ]
+    killed = [one.payload for one in ran.history.of(NodeExited) if one.payload.sent]
+    assert [(one.signal, one.is_seen) for one in killed] == [("SIGKILL", True)]
+    assert running.goes_on(3)
+
+
+def test_a_launcher_that_starts_its_workers_again_is_left_alone(
+    running: Running, tmp_path: Path
+) -> None:
+    target = running.launcher("--restarts", "3")
+    ran = judged(target, tmp_path, RESTARTS="itself")
+    started = [one.payload.started_by for one in ran.history.of(NodeStarted)]
+    assert started == [""] * 3 + ["launcher"] * 2
+    assert {int(target[4:])} < running.pids()
+    assert running.goes_on(3)
+
+
+def test_what_outlives_a_killed_launcher_is_ended_before_the_next_one_starts(
+    running: Running, tmp_path: Path
+) -> None:
+    target = running.launcher()
+    before = running.pids()
+    judged(target, tmp_path, TARGET="{launcher: all}")
+    assert not before & running.pids()
+    assert running.goes_on(3)
+
+
+def test_workers_by_a_pattern_print_to_files_of_their_own(running: Running, tmp_path: Path) -> None:
+    target = running.workers()
+    before = running.pids()
+    ran = judged(target, tmp_path, FAULT="process.pause")
+    assert len(ran.history.of(Kind.NODE_STARTED)) == 2
+    assert running.pids() == before
+    assert running.goes_on(2)
+
+
+def test_with_a_supervisor_nothing_is_started_here(running: Running, tmp_path: Path) -> None:
+    ran = judged(running.supervised(), tmp_path, RESTARTS="supervisor", FOR="3s")
+    assert [one.payload.incarnation for one in ran.history.of(NodeStarted)] == [1, 2]
+    (process,) = running.processes()
+    assert process.parent().name() == "sh"  # type: ignore[union-attr]
+    assert running.goes_on(1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "target"),
+    [
+        ("process.kill", "{launcher: all}"),
+        ("process.kill", "{workers: 1}"),
+        ("process.pause", "{workers: 2}"),
+    ],
+    ids=["launcher", "worker", "pause"],
+)
+def test_a_harness_that_dies_leaves_it_as_it_was(
+    running: Running, tmp_path: Path, fault: str, target: str
+) -> None:
+    which = running.launcher()
+    run = attach(which, tmp_path, {"FAULT": fault, "TARGET": target, "FOR": "100s"})
+    await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
+    run.kill()
+    run.communicate(timeout=PATIENCE_S)
+    assert running.goes_on(3)
+
+
+def test_an_interrupted_run_brings_back_what_it_broke(running: Running, tmp_path: Path) -> None:
+    run = attach(running.launcher(), tmp_path, {"TARGET": "{launcher: all}", "FOR": "100s"})
+    await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
+    run.send_signal(signal.SIGINT)
+    told, _ = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode not in (0, -signal.SIGINT), told
+    assert running.goes_on(3)
+
+
+def test_a_plan_is_written_from_what_it_has_printed(running: Running, tmp_path: Path) -> None:
+    target, file = running.launcher(), tmp_path / "gate.yaml"
+    running.until(lambda: running.step() > 0)
+    command = [sys.executable, "-m", "chaoslab", "attach", target]
+    subprocess.run([*command, "--write", str(file)], check=True, cwd=ROOT, timeout=PATIENCE_S)
+    again = subprocess.run(
+        [*command, "--write", str(file)], capture_output=True, text=True, cwd=ROOT, check=False,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (again.returncode, str(file) in again.stderr) == (2, True)
+    out = ("--yes", "--json", "--quiet", "--out", str(tmp_path / "runs"))
+    run = subprocess.Popen(
+        [*command, str(file), *out], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )  # fmt: skip
+    ran = ended(run, tmp_path / "runs")
+    assert (ran.code, ran.finding("resume")["outcome"]) == (0, "PASS"), whole(ran.verdict)
+    assert running.goes_on(3)
+
+
+def test_what_cannot_be_brought_back_is_not_broken(running: Running, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, *running._trainer("0")], stdout=subprocess.PIPE, cwd=ROOT
+    ) as started:
+        try:
+            running.until(lambda: running.step() > 0)
+            run = attach(f"pid:{started.pid}", tmp_path, {})
+            _, said = run.communicate(timeout=PATIENCE_S)
+            assert (run.returncode, "does not print to a file" in said) == (2, True), said
+            assert started.poll() is None
+        finally:
+            started.kill()
+
+
+def test_a_shell_that_waits_is_passed_over(running: Running) -> None:
+    running.supervised()
+    (worker,) = running.processes()
+    shell = worker.ppid()
+    (found,) = find(Which(pid=shell))
+    assert (found.name, found.handle) == ("worker-0", str(worker.pid))
+    assert os.getpid() not in {int(one.handle) for one in find(Which(pattern=str(running.folder)))}
