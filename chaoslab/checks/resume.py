@@ -34,6 +34,7 @@ from chaoslab.core.payloads import (
     NodeStarted,
     RunStarted,
     ScriptStarted,
+    StorageDamaged,
     TrainerSaid,
     What,
 )
@@ -129,11 +130,11 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     else:
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
     saved = _newest_saved(life, history)
-    if saved is None:
+    if saved is None and not history.of(StorageDamaged):
         if not _says_saves(history) and start <= before.samples[0].payload.step < last:
             text = f"{where}, as if it had never trained"
             yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
-    elif start < saved - life.stride:
+    elif saved is not None and start < saved - life.stride:
         text = f"{where}, although the checkpoint of step {saved:,} had been saved"
         code = Code.RESUMED_FROM_OLDER if start > life.stride else Code.BEGAN_ANEW
         yield Violation.at(life.joined, code, text, who)
@@ -167,8 +168,23 @@ def _newest_saved(life: Life, history: History) -> int | None:
     """
     said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
-    before = (e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq)
-    return max((e.payload.step for e in before if e.payload.step is not None), default=None)
+    before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
+    steps = sorted({e.payload.step for e in before if e.payload.step is not None})
+    gone = _spoiled(life, before[-1].seq if before else 0, history, is_own=bool(own))
+    return next(reversed(steps[: len(steps) - gone]), None)
+
+
+def _spoiled(life: Life, saved: int, history: History, *, is_own: bool) -> int:
+    """How many of the newest checkpoints a fault has damaged since the last one was saved: of the
+    worker alone, if `is_own`.
+    """
+    files = {
+        e.payload.file
+        for e in history.of(StorageDamaged)
+        if saved < e.seq < life.joined.seq
+        and (not is_own or e.payload.node == life.joined.payload.learner)
+    }
+    return len(files)
 
 
 # ---------------------------------------------------------------- as it would have gone on

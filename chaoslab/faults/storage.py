@@ -18,7 +18,13 @@ from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import CheckpointFound, LearnerJoined, StorageDamaged, StoragePowerLost
+from chaoslab.core.payloads import (
+    CheckpointFound,
+    LearnerJoined,
+    NodeExited,
+    StorageDamaged,
+    StoragePowerLost,
+)
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import BaseFault, Choices, Layer
@@ -79,6 +85,8 @@ class StorageDamageCheckpoint(EndsProcess):
             text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
             return no_evidence(Code.EXITED_INSTEAD, text)
         files = [event.payload.file for event in damaged]
+        if not window.has_syncer:
+            return _met_by_script(window, exited, damaged)
         met = window.first(CheckpointFound, lambda e: e.payload.incarnation != window.incarnation)
         found = met.payload if met else None
         measured: dict[str, Json] = {
@@ -167,6 +175,29 @@ class StoragePowerLoss(BaseFault):
 def _is_damage(said: StorageDamaged) -> bool:
     """By what was read back from the disk."""
     return said.digest_before is not None and said.digest_before != said.digest_after
+
+
+def _met_by_script(
+    window: EvidenceWindow, exited: Event[NodeExited], damaged: list[Event[StorageDamaged]]
+) -> Found:
+    """Nobody says what it reads: the damage is met once the next life trains, or has failed to."""
+    later = [e for e in (*window.of(LearnerJoined), *window.of(NodeExited)) if e.seq > exited.seq]
+    met = min(later, key=lambda e: e.seq, default=None)
+    said = "nobody started from it before the fault ended"
+    if met is not None and isinstance(met.payload, LearnerJoined):
+        said = f"the next life went on from step {met.payload.step:,}"
+    elif met is not None:
+        said = "the next life ended before it trained"
+    return Found(
+        code=Code.AS_ASKED if met else Code.NOT_USED,
+        text=f"was killed, {_done(damaged)}; {said}",
+        measured={
+            "files": [event.payload.file for event in damaged],
+            "bytes_before": damaged[-1].payload.bytes_before,
+            "bytes_after": damaged[-1].payload.bytes_after,
+        },
+        proof=(exited, *damaged, met),
+    )
 
 
 def _done(damaged: list[Event[StorageDamaged]]) -> str:

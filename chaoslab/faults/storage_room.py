@@ -7,7 +7,7 @@ much time has gone by as its bytes would have taken: no place that we run in can
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,10 +16,13 @@ from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     CheckpointFailed,
     CheckpointSaved,
+    NodeExited,
     RoundMerged,
     StorageFilled,
     SyncerBlocked,
     SyncerFreed,
+    TrainerSaid,
+    What,
 )
 from chaoslab.core.units import BytesPerSecond, plural
 from chaoslab.faults.actions import AsksHook
@@ -30,6 +33,7 @@ from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import HasVolumes, able
 from chaoslab.plan.model import Injection
 
+_FEW = 2
 _TOLERANCE = 1.25
 """A file that came up to this factor faster than asked was slowed, too."""
 
@@ -70,7 +74,7 @@ class StorageDiskFull(FillsVolume):
     def look(self, window: EvidenceWindow) -> Found:
         """Full, and a write was refused meanwhile."""
         filled = window.first(StorageFilled)
-        refused = window.of(CheckpointFailed)
+        refused = window.of(CheckpointFailed) if window.has_syncer else _failed_saves(window)
         if filled is None or filled.payload.free_bytes > 0:
             text = "has room on its volume, as far as the record shows"
             return no_evidence(Code.NOT_APPLIED, text)
@@ -80,14 +84,33 @@ class StorageDiskFull(FillsVolume):
             "refused": len(refused),
         }
         said = "nobody tried to write before the fault ended"
-        if refused:
+        if refused and window.has_syncer:
             said = f"the disk refused {plural(len(refused), 'checkpoint')}"
+        elif refused:
+            ended = isinstance(refused[0].payload, NodeExited)
+            said = "it ended" if ended else "it saved no checkpoint when one was due"
         return Found(
             code=Code.AS_ASKED if refused else Code.NOT_USED,
             text=f"had no byte left; {said}",
             measured=measured,
             proof=(filled, *refused[:1]),
         )
+
+
+def _failed_saves(window: EvidenceWindow) -> Sequence[Event]:
+    """Of a script: that it ended by itself, or saved nothing for longer than between its last two
+    checkpoints before, the newest of which stands for that.
+    """
+    if ended := [e for e in window.of(NodeExited) if not e.payload.sent]:
+        return ended
+    before, during = (
+        [e for e in of(events, TrainerSaid) if e.payload.what is What.SAVED]
+        for events in (window.before, window.during)
+    )
+    if len(before) < _FEW or during:
+        return ()
+    usual_s = before[-1].time_s - before[-2].time_s
+    return before[-1:] if window.end_s - window.begin_s > usual_s else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,8 @@ class NodeSpec:
     restarts: bool = False
     """Whether it also starts them again when they have ended."""
     keeps: str = ""
-    """The folder, within its own, whose files outlive each of its incarnations."""
+    """The folder, within its own, whose files outlive each of its incarnations; absolute: that of
+    several nodes, with a pattern for what is its own, as in `/tmp/run/rank0-*`."""
     has_volume: bool = False
     """Whether that folder is a volume of its own, for `fill_disk`."""
     loses_power: bool = False

@@ -15,7 +15,7 @@ FLEETS: Final = ("local", "processes")
 _ABLE: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
-        Ability.MEMORY_LIMIT,
+        Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME,
     }
 )  # fmt: skip
 """What can be done to any process, whatever it runs."""
@@ -63,7 +63,7 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         if isinstance(settings, ShapesLinks) or not needs <= _ABLE:
             text = (
                 f"{fault.fault} needs chaoslab's own learners: a script can be killed, paused, "
-                "slowed, crowded and run out of memory"
+                "slowed, crowded and run out of memory, and its checkpoints be damaged and refused"
             )
             yield ("faults", number, "fault"), text
 

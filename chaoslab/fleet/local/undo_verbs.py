@@ -60,9 +60,9 @@ class VolumeFacts(Facts):
     def __post_init__(self) -> None:
         require_match(NODE, self.node, "node")
         names = self.names
-        is_nodes_own = len(names) == 3 and names[:2] == ("nodes", self.node)
+        is_its = (len(names) == 3 and names[:2] == ("nodes", self.node)) or names == ("script",)
         require(
-            is_nodes_own and str(self.directory.joinpath(*names)) == self.folder,
+            is_its and str(self.directory.joinpath(*names)) == self.folder,
             f"{self.folder} is not what {self.node} keeps in {self.directory}",
         )
 

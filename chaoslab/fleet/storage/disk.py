@@ -11,6 +11,7 @@ chaoslab, so its source can be sent to where the files are. Failures are an OSEr
 import ctypes
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -50,21 +51,34 @@ def main(words: list[str]) -> int:
 # ---------------------------------------------------------------- files
 
 
-def damage(folder: Path, how: str, *, every: bool) -> list[Measured]:
+def damage(folder: Path, how: str, *, every: bool, names: str = "*") -> list[Measured]:
     """Damage the newest file of a folder, or every one; what each was before and after.
 
-    Files whose names begin with a dot are not whole yet, and do not count.
+    Files whose names begin with a dot are not whole yet, and do not count. A folder in it stands
+    for all of its files, of which the largest is damaged.
     """
-    whole = (path for path in folder.glob("*") if path.is_file() and path.name[0] != ".")
-    files = sorted(whole, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    whole = (path for path in folder.glob(names) if _files(path) and path.name[0] != ".")
+    files = sorted(whole, key=lambda path: (_written_ns(path), path.name))
     hit = files if every else files[-1:]
     untouched = [path.name for path in files if path not in hit]
     return [{**_damage(path, how), "untouched": untouched} for path in hit]
 
 
+def _files(path: Path) -> list[Path]:
+    """The file, or all in the folder and below, in order."""
+    return sorted(one for one in (path, *path.rglob("*")) if one.is_file())
+
+
+def _written_ns(path: Path) -> int:
+    return max(one.stat().st_mtime_ns for one in _files(path))
+
+
 def _damage(path: Path, how: str) -> Measured:
     before = _look(path)
-    _DAMAGES[how](path)
+    if how == "lose":
+        _lose(path)
+    else:
+        _DAMAGES[how](max(_files(path), key=lambda one: one.stat().st_size))
     after = _look(path)
     return {
         "file": path.name,
@@ -78,9 +92,12 @@ def _look(path: Path) -> Measured:
     """What is on the disk now; nulls when the file is not there."""
     if not path.exists():
         return {"bytes": None, "digest": None}
-    content = path.read_bytes()
-    digest = blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
-    return {"bytes": len(content), "digest": digest}
+    size, digest = 0, blake2b(digest_size=_DIGEST_BYTES)
+    for file in _files(path):
+        content = file.read_bytes()
+        size += len(content)
+        digest.update(content)
+    return {"bytes": size, "digest": digest.hexdigest()}
 
 
 def _corrupt(path: Path) -> None:
@@ -99,12 +116,13 @@ def _truncate(path: Path) -> None:
 
 
 def _lose(path: Path) -> None:
-    path.unlink()
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
-_DAMAGES: Mapping[str, Callable[[Path], None]] = {
-    "corrupt": _corrupt, "truncate": _truncate, "lose": _lose,
-}  # fmt: skip
+_DAMAGES: Mapping[str, Callable[[Path], None]] = {"corrupt": _corrupt, "truncate": _truncate}
 
 
 # ---------------------------------------------------------------- volumes

@@ -121,7 +121,9 @@ class FilesHere:
 
     def __init__(self, spec: NodeSpec, place: Place) -> None:
         self._node = spec.name
-        self._folder = place.home(spec.name) / spec.keeps
+        kept = place.home(spec.name) / spec.keeps
+        is_pattern = "*" in kept.name
+        self._folder, self._names = (kept.parent, kept.name) if is_pattern else (kept, "*")
         self._loses_power = spec.loses_power
         self._pending_undos = PendingUndos(place.undo_log)
 
@@ -130,6 +132,8 @@ class FilesHere:
         return str(self._folder)
 
     def give_volume(self) -> None:
+        if volume.is_mounted(self._folder):
+            return  # by another node that keeps its files there
         self._open_undo(UNDO_VOLUME)
         (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
 
@@ -144,7 +148,7 @@ class FilesHere:
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         try:
-            return disk.damage(self._folder, how.value, every=every)
+            return disk.damage(self._folder, how.value, every=every, names=self._names)
         except OSError as error:
             raise FleetError(f"what {self._node} keeps cannot be damaged: {error}") from error
 

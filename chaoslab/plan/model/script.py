@@ -59,6 +59,9 @@ class Script:
     PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`, `loss` and `lr`
     as names of keys, tags or metrics. `{rank}` and `{folder}` are filled in; one place for all
     workers needs `reports: one`."""
+    checkpoints: str = "*"
+    """What of `{folder}` is a checkpoint of a worker, for faults that damage it: names of files or
+    folders, as in `rank{rank}-*`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
@@ -82,6 +85,9 @@ class Script:
             return
         rule = f"1 to {MOST_WORKERS}"
         yield from broken(1 <= self.workers <= MOST_WORKERS, "workers", self.workers, rule)
+        is_name = "/" not in self.checkpoints and "*" in self.checkpoints
+        text = "a name with *, as in checkpoint-*"
+        yield from broken(is_name, "checkpoints", self.checkpoints, text)
         pause_s = self.max_pause_s
         yield from broken(pause_s > 0, "max_pause", f"{pause_s:g}s", "above 0s")
         try:
@@ -136,6 +142,10 @@ class Script:
         except PlanError as error:
             key = ".".join(filter(None, ("from", error.key)))
             raise PlanError(error.message, key=key) from error
+
+    def checkpoints_of(self, rank: int, folder: str) -> str:
+        """The pattern of the paths of a worker's checkpoints."""
+        return f"{folder}/{self._filled(self.checkpoints, rank, folder)}"
 
     @property
     def is_launched(self) -> bool:
