@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.payloads import StorageDamaged
+from chaoslab.fleet.storage.volume import can_mount, mounted
 from chaoslab.selftest.catalogue import TRIALS
 from chaoslab.selftest.trial import PLANS, carry_out_trial
 from tests.whole_runs import Ran, begin, ended, passed, whole
@@ -29,6 +31,27 @@ faults:
 expect:
   - {{check: rejoin, within: 90s}}
   - {{check: cleanup}}
+"""
+
+DISK = r"""
+version: 1
+name: a-disk
+training:
+  script:
+    command: '{python} -m chaoslab.selftest.mutants.trainer --rank {rank} --folder {folder}'
+    workers: 2
+    progress: 'step (?P<step>\d+) loss (?P<loss>\S+)'
+    saved: 'saved step (?P<step>\d+)'
+    resumed: 'resumed from step (?P<step>\d+)'
+    checkpoints: 'rank{rank}-*'
+baseline: {warmup: 10 rounds, window: 60 rounds, max_variation: 1000%}
+limits: {min_alive: 0, timeout: 5m}
+twin: false
+faults:
+  - {id: breaks, FAULT, target: {workers: 1}, at: {step: 140}, for: 10s}
+expect:
+  - {check: participation, min_share: 5%}
+  - {check: cleanup}
 """
 
 LAUNCHED = r"""
@@ -106,3 +129,33 @@ def test_a_launcher_that_gives_up_is_started_again(tmp_path: Path) -> None:
 def test_a_launcher_that_leaves_its_workers_behind_fails(tmp_path: Path) -> None:
     ran = launched(tmp_path, "chaoslab", "{launcher: all}", "--one")
     assert (ran.verdict["outcome"], ran.finding("orphans")["outcome"]) == ("FAIL", "FAIL")
+
+
+def with_disk(folder: Path, fault: str) -> Ran:
+    """A run in which something is wrong with what it saves."""
+    return ended(begin(DISK.replace("FAULT", fault), folder), folder)
+
+
+@pytest.mark.deep
+def test_a_worker_whose_newest_checkpoint_is_lost_goes_on_from_the_one_before(
+    tmp_path: Path,
+) -> None:
+    ran = with_disk(tmp_path, "fault: storage.damage_checkpoint, how: lose")
+    assert (ran.code, ran.statuses) == (0, ["proved"]), whole(ran.verdict)
+    (damaged,) = ran.history.of(StorageDamaged)
+    assert ran.verdict["work_lost"]["steps"] >= 50
+    assert not (ran.record / "script" / damaged.payload.file).exists() or damaged.payload.untouched
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("fault", ["fault: storage.damage_checkpoint, how: truncate",
+                                   "fault: storage.disk_full"])  # fmt: skip
+def test_a_worker_that_cannot_read_or_write_its_checkpoint_dies_of_it(
+    tmp_path: Path, fault: str
+) -> None:
+    if fault.endswith("full") and not can_mount():
+        pytest.skip("needs the right to mount: run as root")
+    ran = with_disk(tmp_path, fault)
+    assert (ran.verdict["outcome"], ran.statuses) == ("FAIL", ["proved"]), whole(ran.verdict)
+    assert ran.finding("unasked")["outcome"] == "FAIL"
+    assert not [one for one in mounted() if one.startswith(str(tmp_path))]

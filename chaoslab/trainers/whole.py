@@ -6,8 +6,10 @@
                                                       └─► syncer.stop_rule_met, .stopped, .final
 
 A *round* is one report of progress of all workers that train: it ends when each of them has
-reported since the round before, or when one reports again that has. Tokens are steps, since nobody
-knows how many tokens a step has. Pure: no clock, no files; times come in with the events.
+reported since the round before, or when one reports again that has. Lines that were read together
+do not count as again: whoever reads them late cannot tell which worker was first. Tokens are steps,
+since nobody knows how many tokens a step has. Pure: no clock, no files; times come in with the
+events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +37,8 @@ from chaoslab.core.payloads import (
 )
 
 _SOURCE = "harness"
+_TOGETHER = 0.25
+"""Share of a worker's usual time between two reports below which they were read together."""
 _CHECKPOINT = "checkpoint"
 """Source of a join whose worker goes on from what it had saved, or begins anew: its step tells."""
 
@@ -48,6 +52,10 @@ class _Worker:
     since_s: float = 0.0
     """When it last said something, or was started."""
     is_alive: bool = False
+    first_s: float = 0.0
+    """When this life first reported."""
+    reports: int = 0
+    """Of this life."""
     epoch: int | None = None
     """None: it has not reported progress yet."""
     step: int = 0
@@ -62,6 +70,15 @@ class _Worker:
     """In a line without a step, of a trainer that prints its steps in others."""
     resumed: int | None = None
     """Step from which this life said that it goes on."""
+
+    def heard(self, time_s: float) -> bool:
+        """It reports now; whether that was read together with its last report."""
+        usual_s = (self.since_s - self.first_s) / max(1, self.reports - 1)
+        is_together = self.reports > 1 and time_s - self.since_s < _TOGETHER * usual_s
+        self.first_s = self.first_s if self.reports else time_s
+        self.reports += 1
+        self.since_s = time_s
+        return is_together
 
 
 class Whole:
@@ -175,8 +192,8 @@ class Whole:
             learning_rate=said.learning_rate,
             is_inferred=is_inferred,
         )
-        worker.since_s = time_s
-        if worker.name in self._open:
+        is_together = worker.heard(time_s)
+        if worker.name in self._open and not is_together:
             yield from self._merge()
         self._open[worker.name] = worker
         if not self._members() - self._open.keys():

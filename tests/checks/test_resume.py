@@ -8,7 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Divergence, Resume
 from chaoslab.checks.verdict import judge
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import StorageDamaged, What
 from tests.trainers.script_story import ScriptStory, usual_loss
 
 
@@ -49,6 +49,31 @@ def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_patter
     story = ScriptStory(says_saved=False).train(8).measure().kill("worker-0")
     story.heal("worker-0", at=0).train(20).tell("worker-0", What.SAVED, 20)
     assert Resume().judge(story.end().history()).outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("at", "files", "node", "outcome"),
+    [
+        (20, ["30"], "worker-0", Outcome.PASS),
+        (10, ["30"], "worker-0", Outcome.FAIL),
+        (10, ["30", "20"], "worker-0", Outcome.PASS),
+        (0, ["30", "20", "10"], "worker-0", Outcome.PASS),
+        (20, ["30"], "worker-1", Outcome.FAIL),
+    ],
+)
+def test_what_a_fault_has_damaged_is_no_newest_checkpoint(
+    at: int, files: list[str], node: str, outcome: Outcome
+) -> None:
+    story = ScriptStory().train(30).measure().train(5).kill("worker-0")
+    for file in files:
+        story.say(
+            StorageDamaged(
+                node=node, file=file, how="lose", bytes_before=1, digest_before="1",
+                bytes_after=None, digest_after=None, untouched=(),
+            )
+        )  # fmt: skip
+    story.train(3).heal("worker-0", at=at).train(60)
+    assert Resume().judge(story.end().history()).outcome is outcome
 
 
 def test_one_that_had_saved_nothing_may_begin_anew() -> None:

@@ -122,3 +122,16 @@ def test_a_launcher_that_ends_well_ends_training() -> None:
     story.exit("worker-0").exit("worker-1")
     assert not story.history().of(SyncerFinal)
     assert story.exit("launcher", code=0).history().of(SyncerFinal)
+
+
+def test_what_is_read_late_and_together_makes_no_rounds_without_the_others() -> None:
+    story = ScriptStory().train(20)
+    story.now_s += 1.2
+    for worker in story.workers.values():
+        for _ in range(12):
+            worker.step += 1
+            story.tell(worker.name, What.PROGRESS, worker.step, 2.0)
+    history = story.train(5).end().history()
+    rounds = [event.payload for event in history.of(RoundMerged)]
+    assert [one.missed for one in rounds if one.missed] == []
+    assert sum(one.c_steps for merged in rounds for one in merged.contributors) == 2 * 37
