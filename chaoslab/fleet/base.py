@@ -159,8 +159,9 @@ class NodeSpec:
     restarts: bool = False
     """Whether it also starts them again when they have ended."""
     keeps: str = ""
-    """The folder, within its own, whose files outlive each of its incarnations; absolute: that of
-    several nodes, with a pattern for what is its own, as in `/tmp/run/rank0-*`."""
+    """The folder, within its own or absolute, whose files outlive each of its incarnations."""
+    keeps_names: str = "*"
+    """What of that folder is its own, and stands for one state of it: a pattern of paths."""
     has_volume: bool = False
     """Whether that folder is a volume of its own, for `fill_disk`."""
     loses_power: bool = False

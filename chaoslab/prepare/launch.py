@@ -119,7 +119,8 @@ class Launch:
                 environment={"CHAOSLAB_RANK": str(rank), **environment},
                 labels=self.plan.labels.get(name, {}),
                 reads=OWN_LINES if script.reads_files else script.patterns,
-                keeps=script.checkpoints_of(rank, folder),
+                keeps=folder,
+                keeps_names=script.damageable(rank),
                 has_volume=self._needs(Ability.VOLUME),
             )
             for rank, name in enumerate(script.names)

@@ -110,8 +110,8 @@ class Run:
                 stop=plan.training.stop.limits,
             )
             self.recorder.derive = self.whole.see
-            if script.reads_files:
-                self.files = ScriptFiles(script, directory.script, self.whole)
+            if script.reads_files or script.checkpoints_of(0):
+                self.files = ScriptFiles(script, directory.script, self.whole, journal.clock)
                 self.recorder.elsewhere = self.files.read
         self.progress = self.recorder.progress
         self.launch = Launch(
@@ -487,5 +487,5 @@ def _started(script: Script | None) -> ScriptStarted | None:
         return None
     return ScriptStarted(
         max_pause_s=script.max_pause_s,
-        says_saved=script.patterns.saved is not None,
+        says_saved=script.patterns.saved is not None or bool(script.checkpoints_of(0)),
     )

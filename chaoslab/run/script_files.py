@@ -1,29 +1,45 @@
-"""Progress of a script that is read in files, or on a page of metrics, not in its output.
+"""What a script's files say: its progress, where that is not in its output, and its checkpoints.
 
-    Script.from ─► a source for each worker ─► read ─► trainer.said, before what the fleet reports
+    Script.from ────────► a source for each worker ──┐
+                                                     ├─ read ─► trainer.said
+    Script.checkpoints ─► the files of each worker ──┘
 
 Where all workers have one place, it is the first one's that runs.
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final, Protocol
 
+from chaoslab.core.clock import Clock
 from chaoslab.core.events import Observation
 from chaoslab.plan.model import Script
+from chaoslab.trainers.reading import Said
+from chaoslab.trainers.saved_files import SavedFiles
 from chaoslab.trainers.sources import Source, source_of
 from chaoslab.trainers.whole import Whole
 
+_LOOK_S: Final = 0.2
+"""How often files of checkpoints are looked for."""
+
 
 class ScriptFiles:
-    """The sources of one run."""
+    """The files of one run."""
 
-    def __init__(self, script: Script, folder: Path, whole: Whole) -> None:
-        """`folder` is that of the run; relative paths begin in the current directory."""
-        self._whole = whole
+    def __init__(self, script: Script, folder: Path, whole: Whole, clock: Clock) -> None:
+        """`folder` is that of the run; relative paths of `from` begin in the current directory."""
+        self._whole, self._clock, self._look_s = whole, clock, 0.0
         self._sources: dict[str, Source] = {}
-        settings = [script.source(rank, str(folder.absolute())) for rank in range(script.workers)]
-        for name, one in zip(script.names, settings, strict=True):
-            if one.place != settings[0].place or not self._sources:
-                self._sources[name] = source_of(one, Path.cwd())
+        self._saved: dict[str, SavedFiles] = {}
+        ranks = range(script.workers)
+        if script.reads_files:
+            settings = [script.source(rank, str(folder.absolute())) for rank in ranks]
+            for name, rank in _different(script.names, [one.place for one in settings]).items():
+                self._sources[name] = source_of(settings[rank], Path.cwd())
+        if script.checkpoints_of(0):
+            patterns = [script.checkpoints_of(rank) for rank in ranks]
+            for name, rank in _different(script.names, patterns).items():
+                self._saved[name] = SavedFiles(folder, patterns[rank])
 
     def close(self) -> None:
         """Close the files."""
@@ -31,12 +47,31 @@ class ScriptFiles:
             source.close()
 
     def read(self) -> list[Observation]:
-        """What is new. Of a worker that does not run nobody knows whose word it is: left out."""
-        lives = self._whole.lives
-        found: list[Observation] = []
-        for name, source in self._sources.items():
-            said = source.read()
-            speaker = name if len(self._sources) > 1 else next(iter(lives), name)
-            if speaker in lives:
-                found += [Observation.of(speaker, one.by(speaker, lives[speaker])) for one in said]
+        """What is new. Of progress of a worker that does not run nobody knows whose word it is: it
+        is left out. Its checkpoints are there all the same.
+        """
+        found = _said(self._sources, self._whole.lives)
+        if self._clock.now_s() >= self._look_s:
+            self._look_s = self._clock.now_s() + _LOOK_S
+            found += _said(self._saved, self._whole.incarnations)
         return found
+
+
+class _Reads(Protocol):
+    def read(self) -> list[Said]: ...
+
+
+def _said(readers: Mapping[str, _Reads], lives: Mapping[str, int]) -> list[Observation]:
+    found: list[Observation] = []
+    for name, reader in readers.items():
+        said = reader.read()
+        speaker = name if len(readers) > 1 else next(iter(lives), name)
+        if speaker in lives:
+            found += [Observation.of(speaker, one.by(speaker, lives[speaker])) for one in said]
+    return found
+
+
+def _different(names: Sequence[str], places: Sequence[str]) -> Mapping[str, int]:
+    """By worker, its rank: all of them, or the first one if they have one place."""
+    ranks = range(len(names)) if len(set(places)) > 1 else (0,)
+    return {names[rank]: rank for rank in ranks}

@@ -29,6 +29,9 @@ class Preset:
     saved: str | None = None
     """None: it prints nothing after a checkpoint is complete."""
     resumed: str | None = None
+    checkpoints: str = ""
+    """Pattern of the file of a checkpoint that is written last, within the folder of all of them;
+    the last number of its path is its step."""
     lacks: str
     """What its lines do not say, and what to do about it."""
     checked: str
@@ -138,6 +141,7 @@ _HF_RESUMED = (
     r"(?:Resuming training from checkpoint with epoch \d+ and|Continuing training from) "
     r"global step (?P<step>\d+)"
 )
+_HF_CHECKPOINTS = "**/checkpoint-*/trainer_state.json"
 _HF_LACKS = (
     "a saved line. Steps are read from the bar, losses from the dictionaries; `resumed` needs "
     "`log_level: info`"
@@ -188,6 +192,7 @@ PRESETS: Final = (
         progress=r"\bEpoch (?P<epoch>\d+): +\d+%\|[^|]*\| *(?P<step>\d+)/(?P<steps_per_epoch>\d+) "
         rf"\[(?:.*?loss(?:_step)?=(?P<loss>{_N}))?",
         resumed=r"Restored all states from the checkpoint at (?:.*step=(?P<step>\d+))?",
+        checkpoints="**/*step=*.ckpt",
         lacks="a saved line; the loss unless it is logged with `prog_bar=True`; optimizer steps "
         "with `accumulate_grad_batches`: batches are counted. The dataloader needs a length",
         is_generic=True,
@@ -198,6 +203,7 @@ PRESETS: Final = (
         trainer="Hugging Face Trainer",
         progress=_HF_PROGRESS,
         resumed=_HF_RESUMED,
+        checkpoints=_HF_CHECKPOINTS,
         lacks=_HF_LACKS,
         is_generic=True,
         checked="transformers/trainer_callback.py, trainer.py of transformers 5.24.0",
@@ -217,6 +223,7 @@ PRESETS: Final = (
         trainer="axolotl",
         progress=_HF_PROGRESS,
         resumed=_HF_RESUMED,
+        checkpoints=_HF_CHECKPOINTS,
         lacks=_HF_LACKS,
         is_generic=True,
         checked="src/axolotl/core/trainers/base.py of 0.18.0, at 067b021c8",

@@ -125,6 +125,11 @@ class Whole:
         return [Observation.of(_source(one), one) for one in found]
 
     @property
+    def incarnations(self) -> Mapping[str, int]:
+        """That of each worker that was ever started."""
+        return {one.name: one.incarnation for one in self._workers.values() if one.incarnation}
+
+    @property
     def lives(self) -> Mapping[str, int]:
         """The incarnation of each worker that runs."""
         return {one.name: one.incarnation for one in self._workers.values() if one.is_alive}

@@ -58,10 +58,13 @@ def damage(folder: Path, how: str, *, every: bool, names: str = "*") -> list[Mea
     for all of its files, of which the largest is damaged.
     """
     whole = (path for path in folder.glob(names) if _files(path) and path.name[0] != ".")
-    files = sorted(whole, key=lambda path: (_written_ns(path), path.name))
+    files = sorted(whole, key=lambda path: (_written_ns(path), str(path)))
     hit = files if every else files[-1:]
-    untouched = [path.name for path in files if path not in hit]
-    return [{**_damage(path, how), "untouched": untouched} for path in hit]
+    untouched = [str(path.relative_to(folder)) for path in files if path not in hit]
+    return [
+        {"file": str(path.relative_to(folder)), **_damage(path, how), "untouched": untouched}
+        for path in hit
+    ]
 
 
 def _files(path: Path) -> list[Path]:
@@ -81,7 +84,6 @@ def _damage(path: Path, how: str) -> Measured:
         _DAMAGES[how](max(_files(path), key=lambda one: one.stat().st_size))
     after = _look(path)
     return {
-        "file": path.name,
         "how": how,
         **{f"{key}_before": value for key, value in before.items()},
         **{f"{key}_after": value for key, value in after.items()},

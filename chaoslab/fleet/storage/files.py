@@ -121,9 +121,7 @@ class FilesHere:
 
     def __init__(self, spec: NodeSpec, place: Place) -> None:
         self._node = spec.name
-        kept = place.home(spec.name) / spec.keeps
-        is_pattern = "*" in kept.name
-        self._folder, self._names = (kept.parent, kept.name) if is_pattern else (kept, "*")
+        self._folder, self._names = place.home(spec.name) / spec.keeps, spec.keeps_names
         self._loses_power = spec.loses_power
         self._pending_undos = PendingUndos(place.undo_log)
 

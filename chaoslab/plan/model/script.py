@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
@@ -59,9 +60,12 @@ class Script:
     PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`, `loss` and `lr`
     as names of keys, tags or metrics. `{rank}` and `{folder}` are filled in; one place for all
     workers needs `reports: one`."""
-    checkpoints: str = "*"
-    """What of `{folder}` is a checkpoint of a worker, for faults that damage it: names of files or
-    folders, as in `rank{rank}-*`."""
+    checkpoints: str = ""
+    """What of `{folder}` is a checkpoint: a pattern of the file that is written last, as in
+    `checkpoint-*/trainer_state.json`, `rank{rank}-*.pt` or `**/*.ckpt`. The last number of its path
+    is its step. It is saved once that file is there, beside what `saved` reads, and faults damage
+    it: the file, or the last folder of its path that has a `*`. Without it, and without a preset
+    that has one, faults damage what is newest in `{folder}`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
@@ -85,9 +89,10 @@ class Script:
             return
         rule = f"1 to {MOST_WORKERS}"
         yield from broken(1 <= self.workers <= MOST_WORKERS, "workers", self.workers, rule)
-        is_name = "/" not in self.checkpoints and "*" in self.checkpoints
-        text = "a name with *, as in checkpoint-*"
-        yield from broken(is_name, "checkpoints", self.checkpoints, text)
+        is_within = not self.checkpoints.startswith("/") and ".." not in self.checkpoints
+        is_pattern = not self.checkpoints or (is_within and "*" in self.checkpoints)
+        text = f"a path within {FOLDER} with *, as in checkpoint-*/trainer_state.json"
+        yield from broken(is_pattern, "checkpoints", self.checkpoints, text)
         pause_s = self.max_pause_s
         yield from broken(pause_s > 0, "max_pause", f"{pause_s:g}s", "above 0s")
         try:
@@ -143,9 +148,16 @@ class Script:
             key = ".".join(filter(None, ("from", error.key)))
             raise PlanError(error.message, key=key) from error
 
-    def checkpoints_of(self, rank: int, folder: str) -> str:
-        """The pattern of the paths of a worker's checkpoints."""
-        return f"{folder}/{self._filled(self.checkpoints, rank, folder)}"
+    def checkpoints_of(self, rank: int) -> str:
+        """The pattern of a worker's checkpoints, from `{folder}` on; empty if nobody knows."""
+        usual = preset(self.preset).checkpoints if self.preset else ""
+        return self._filled(self.checkpoints or usual, rank, "")
+
+    def damageable(self, rank: int) -> str:
+        """The same of what is one of them as a whole: a file, or a folder."""
+        parts = PurePosixPath(self.checkpoints_of(rank) or "*").parts
+        last = max(number for number, part in enumerate(parts) if "*" in part)
+        return str(PurePosixPath(*parts[: last + 1]))
 
     @property
     def is_launched(self) -> bool:

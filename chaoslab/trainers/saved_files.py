@@ -1,0 +1,45 @@
+"""Checkpoints that a trainer has saved, by the files that it writes last.
+
+    checkpoint-*/trainer_state.json ─► checkpoint-500/trainer_state.json ─► saved: step 500
+
+Of a trainer that prints no word of them, or one before they are whole. A file of before is none.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.payloads import What
+from chaoslab.trainers.reading import Said
+
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class SavedFiles:
+    """The checkpoints in one folder that match a pattern."""
+
+    def __init__(self, folder: Path, pattern: str) -> None:
+        self._folder, self._pattern = folder, pattern
+        self._seen = self._found()
+
+    def read(self) -> list[Said]:
+        """Those that are new since the last call, the oldest first."""
+        now = self._found()
+        new = {path: written for path, written in now.items() if self._seen.get(path) != written}
+        self._seen = now
+        return [_said(path) for path in sorted(new, key=lambda path: new[path])]
+
+    def _found(self) -> dict[str, int]:
+        """By path from the folder on, when it was written, in ns."""
+        found = {}
+        for path in self._folder.glob(self._pattern):
+            try:
+                found[str(path.relative_to(self._folder))] = path.stat().st_mtime_ns
+            except FileNotFoundError:  # removed meanwhile, as an older one is
+                continue
+        return found
+
+
+def _said(path: str) -> Said:
+    numbers = _NUMBER.findall(path)
+    return Said(what=What.SAVED, step=int(numbers[-1]) if numbers else None, line=path)

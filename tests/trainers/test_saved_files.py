@@ -1,0 +1,69 @@
+"""Checkpoints by the file that is written last."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.payloads import What
+from chaoslab.fleet.storage import disk
+from chaoslab.plan.model import Script
+from chaoslab.trainers.saved_files import SavedFiles
+
+
+def write(path: Path, written_s: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("state")
+    os.utime(path, (written_s, written_s))
+
+
+def test_one_is_saved_once_its_last_file_is_there_and_each_time_that_it_is_written(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "out/checkpoint-5/trainer_state.json", 1)
+    found = SavedFiles(tmp_path, "**/checkpoint-*/trainer_state.json")
+    assert found.read() == []
+    write(tmp_path / "out/checkpoint-20/weights.bin", 2)
+    assert found.read() == []
+    write(tmp_path / "out/checkpoint-20/trainer_state.json", 3)
+    write(tmp_path / "out/checkpoint-10/trainer_state.json", 2)
+    assert [(one.what, one.step) for one in found.read()] == [(What.SAVED, 10), (What.SAVED, 20)]
+    write(tmp_path / "out/checkpoint-20/trainer_state.json", 4)
+    assert [one.step for one in found.read()] == [20]
+    assert found.read() == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "whole"),
+    [
+        ("checkpoint-*/trainer_state.json", "checkpoint-*"),
+        ("**/step=*.ckpt", "**/step=*.ckpt"),
+        ("rank{rank}-*/done", "rank1-*"),
+        ("", "*"),
+    ],
+)
+def test_what_is_damaged_is_a_checkpoint_as_a_whole(pattern: str, whole: str) -> None:
+    assert Script(command="train", checkpoints=pattern).damageable(1) == whole
+
+
+@pytest.mark.parametrize("pattern", ["/tmp/*", "../*", "last.pt"])
+def test_a_pattern_stays_in_the_folder_of_the_run(pattern: str) -> None:
+    with pytest.raises(PlanError, match="checkpoints"):
+        Script(command="train", checkpoints=pattern)
+
+
+def test_the_largest_file_of_the_newest_folder_is_damaged_and_all_of_it_is_lost(
+    tmp_path: Path,
+) -> None:
+    for step in (10, 20):
+        write(tmp_path / f"checkpoint-{step}/state.json", step)
+        write(tmp_path / f"checkpoint-{step}/weights.bin", step)
+        (tmp_path / f"checkpoint-{step}/weights.bin").write_bytes(bytes(100))
+        os.utime(tmp_path / f"checkpoint-{step}/weights.bin", (step, step))
+    (said,) = disk.damage(tmp_path, "truncate", every=False, names="checkpoint-*")
+    assert (said["file"], said["bytes_before"], said["bytes_after"]) == ("checkpoint-20", 105, 55)
+    assert (tmp_path / "checkpoint-20/weights.bin").stat().st_size == 50
+    (lost, _) = disk.damage(tmp_path, "lose", every=True, names="checkpoint-*")
+    assert (lost["file"], lost["bytes_after"]) == ("checkpoint-10", None)
+    assert not list(tmp_path.iterdir())
