@@ -5,8 +5,9 @@
 
 Expected of a settled stretch are the baseline's rounds per second; where learners without a step
 time share a machine that is full, times the pace at which they step (their median, against the
-baseline). In every window in which 12 rounds were to be expected, and 4 of each fragment, at least
-`min_share` of them come. Learners that never came back leave a stretch as settled as it is.
+baseline). In every window in which 12 rounds were to be expected, those of 2 s, and 4 of each
+fragment, at least `min_share` of them come. Learners that never came back leave a stretch as
+settled as it is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.duty import Duty, duty, settled
+from chaoslab.checks.duty import Duty, duty, per_s, rounds_of_a_window, settled
 from chaoslab.checks.pacing import noise_of_rounds, unless_noisy, unless_overrun
 from chaoslab.checks.stretches import Stretches
 from chaoslab.checks.timeline import baseline_end_s, by_fragment, rounds_with_work
@@ -27,8 +28,7 @@ from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
 _OF_EACH_FRAGMENT = 4
-_FEWEST = 12
-"""Rounds that are to be expected in a window: 4 of each fragment, and so many in all."""
+"""Rounds that are to be expected in a window."""
 _SYNCER = "syncer"
 
 
@@ -114,22 +114,23 @@ def _usual(history: History) -> _Usual | None:
     merged = [event for event in rounds_with_work(history) if not event.payload.is_restated]
     if found is None or end_s is None:
         return None
-    before = [event.time_s for event in merged if event.time_s <= end_s][-2 * _FEWEST :]
-    if len(before) < 2 or before[0] == before[-1]:
+    before = [event.time_s for event in merged if event.time_s <= end_s]
+    before = before[-2 * rounds_of_a_window(per_s(before)) :]
+    if not per_s(before):
         return None
     rounds = dict[int | None, Sequence[Event[RoundMerged]]](by_fragment(merged).items())
     return _Usual(
         duty=found,
         settled=settled(history),
         rounds={None: merged, **rounds},
-        per_s=(len(before) - 1) / (before[-1] - before[0]),
+        per_s=per_s(before),
     )
 
 
 def _windows(usual: _Usual) -> Iterator[_Window]:
     """The shortest window that ends with each round, or with a settled stretch."""
     fragments = len(usual.rounds) - 1
-    least = max(_FEWEST, _OF_EACH_FRAGMENT * fragments)
+    least = max(rounds_of_a_window(usual.per_s), _OF_EACH_FRAGMENT * fragments)
     for fragment, rounds in usual.rounds.items():
         share = 1 if fragment is None else 1 / fragments
         for start_s, end_s in usual.settled:

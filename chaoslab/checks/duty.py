@@ -10,7 +10,7 @@ merged again. Reads only.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from math import inf
+from math import ceil, inf
 from statistics import median
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ from chaoslab.record.journal import FaultStory, History
 
 _MOST_STEPS = 2**53
 _ALIKE = 1.25
+_FEWEST, _SHORTEST_S = 12, 2.0
 _BACK_WITHIN_S = 30.0
 """A learner whose fault did not take it away is on duty so long after the heal at the latest."""
 
@@ -145,6 +146,19 @@ class Duty:
     def shows_speeds(self, start_s: float, end_s: float) -> bool:
         """Whether a slow learner is slow by itself, and not for want of a core."""
         return self._keeps_pace or not overlap_s(self._full, start_s, end_s)
+
+
+def per_s(times_s: Sequence[float]) -> float:
+    """How many of what came at these times came in a second; 0 if they do not tell."""
+    lasted_s = times_s[-1] - times_s[0] if times_s else 0.0
+    return (len(times_s) - 1) / lasted_s if lasted_s > 0 else 0.0
+
+
+def rounds_of_a_window(per_s: float) -> int:
+    """As few rounds as can tell: 12, and as many as come in 2 s, since over less than that it tells
+    who got a core, or saved a checkpoint. `per_s`: rounds per second.
+    """
+    return max(_FEWEST, ceil(_SHORTEST_S * per_s))
 
 
 @once

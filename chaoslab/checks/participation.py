@@ -4,9 +4,9 @@
     with learner-2   | | |  fault  ◄─ | | | . . .     first contribution after a fault of its own,
                                       └─ window ┘     to its next fault or the end of training
 
-In every window that holds 12 of the rounds that it can be expected to contribute to, the last one
-included, three figures stay at least at `min_share` of what is expected, and the first one also in
-every window that holds 8 such rounds of one fragment:
+In every window that holds 12 of the rounds that it can be expected to contribute to, and those of
+2 s, the last one included, three figures stay at least at `min_share` of what is expected, and the
+first one also in every window that holds 8 such rounds of one fragment:
 
     rounds   with a contribution of its own: their share, against that of the baseline
     weight   of what was merged in them, against its part of the baseline pace of all contributors
@@ -36,7 +36,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.capacity import slowdown
 from chaoslab.checks.codes import Code
-from chaoslab.checks.duty import Duty, duty, under_alone
+from chaoslab.checks.duty import Duty, duty, per_s, rounds_of_a_window, under_alone
 from chaoslab.checks.pacing import noise_of_steps, unless_noisy, unless_overrun
 from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
@@ -60,9 +60,8 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Share, plural, show_share
 from chaoslab.record.journal import History
 
-_WINDOW_ROUNDS = 12
 _OF_ONE_FRAGMENT = 8
-"""Rounds of a window that it can be expected to contribute to: of all fragments, and of one."""
+"""Rounds of a window of one fragment that it can be expected to contribute to."""
 _STANDS_STILL = 0.1
 _BY_CHANCE = 4.0
 """By so much learners without a step time may slow each other on a machine that is full, where it
@@ -204,7 +203,9 @@ class _Usual:
         """What each gave, by the `seq` of the round."""
         baseline = [event for event in self.rounds if event.time_s <= end_s]
         self._before = by_fragment(baseline)
-        before = baseline[-2 * _WINDOW_ROUNDS :]
+        self.window = rounds_of_a_window(per_s([event.time_s for event in baseline]))
+        """Rounds of one that a learner can be expected to contribute to, of all fragments."""
+        before = baseline[-2 * self.window :]
         self._shares = {
             who: sum(e.seq in own for e in before) / len(before) if before else 0.0
             for who, own in self.own.items()
@@ -223,11 +224,11 @@ class _Usual:
         return self._shares[learner] or 1.0
 
     def share_since(self, learner: str) -> float:
-        """The same of the rounds since it first contributed; 0 if these are fewer than 12."""
+        """The same of the rounds since it first contributed; 0 if these are too few."""
         own = self.own[learner]
         since = [e.seq in own for rounds in self._before.values() for e in rounds
                  if own and e.seq >= min(own)]  # fmt: skip
-        return fmean(since) if len(since) >= _WINDOW_ROUNDS else 0.0
+        return fmean(since) if len(since) >= self.window else 0.0
 
     def share_of_fragment(self, learner: str, fragment: int) -> float:
         """The same of one fragment, at most that of all; 0 if it never contributed to it."""
@@ -291,7 +292,7 @@ def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
         for start_s, end_s in under_alone(usual.history, learner, fault):
             rounds = [event for event in usual.rounds if start_s < event.time_s <= end_s]
             expected = share / ratio**2
-            for within in _runs(rounds, ceil(_WINDOW_ROUNDS / expected)):
+            for within in _runs(rounds, ceil(usual.window / expected)):
                 found = _window(learner, usual, within, expected)
                 pace = usual.duty.pace_share(
                     learner, found.start_s, found.end_s, [(start_s, end_s)]
@@ -325,8 +326,8 @@ def _window(
 
 
 def _length(learner: str, usual: _Usual) -> int:
-    """Rounds of a window: as many as let expect that it contributes to 12."""
-    return ceil(_WINDOW_ROUNDS / usual.share(learner))
+    """Rounds of a window: as many as let expect that it contributes to enough of them."""
+    return ceil(usual.window / usual.share(learner))
 
 
 def _short_tails(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[Doubt]:

@@ -44,6 +44,8 @@ from chaoslab.record.journal import History
 _WINDOW = 12
 _NOISE = 4.0
 """Standard errors of the mean of a window within which a difference may be by chance."""
+_USUALLY = 0.9
+"""Share of the reports that are no further apart than usual."""
 _SMALLEST = 1e-9
 """Of a loss: what its text may have lost."""
 
@@ -75,8 +77,9 @@ class Life(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The most steps between two of its reports."""
-        return max((one.payload.steps for one in self.samples), default=1)
+        """The most steps between two of its reports, but for the odd one."""
+        steps = sorted(one.payload.steps for one in self.samples)
+        return steps[int(_USUALLY * (len(steps) - 1))] if steps else 1
 
 
 @once

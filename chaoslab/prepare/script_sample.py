@@ -23,8 +23,9 @@ from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.plan.model import FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import ending
-from chaoslab.trainers.presets import Candidate, guess
+from chaoslab.trainers.presets import CHECKPOINT_FILES, Candidate, guess
 from chaoslab.trainers.reading import Patterns, Reader, Said, nearest_lines, plain
+from chaoslab.trainers.saved_files import SavedFiles
 from chaoslab.undo.base import NoUndoLog
 
 _POLL_S = 0.1
@@ -34,6 +35,7 @@ _LINES_MOST: Final = 4_000
 _FIRST_SHARE = 2 / 3
 """Of the time, for the first start; the rest is for the second one."""
 _ENOUGH_REPORTS = 12
+_ENOUGH_SAVES = 2
 _NEAREST = 3
 _SAVE_WORDS = ("checkpoint", "ckpt", "snapshot", "sav")
 _RESUME_WORDS = ("resum", "restor", "load", "continu")
@@ -68,6 +70,8 @@ class Sample:
     """Time of the first start."""
     has_kept: bool
     """Whether something was in {folder} when they were killed."""
+    files: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """By pattern of a preset, the steps of the checkpoints that the first start saved there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,8 @@ class Understood:
     step_s: float
     start_s: float
     """Longest time from the start of a worker to its first report."""
+    checkpoints: str
+    """The pattern by which files of checkpoints were found; empty: by none."""
     saves_every: int | None
     """Steps between two checkpoints; None: not known."""
     saved_step: int | None
@@ -117,10 +123,14 @@ def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
                 fleet.start(spec)
             began_s = clock.now_s()
             until_s = began_s + _FIRST_SHARE * within_s
-            watch = _Watch(fleet=fleet, nodes=root / "nodes", names=script.names, clock=clock)
-            first = watch.start(1, until_s, lambda lines: _is_enough(lines, script, saves=2))
+            files = {one: SavedFiles(folder, one) for one in CHECKPOINT_FILES}
+            watch = _Watch(
+                fleet=fleet, nodes=root / "nodes", names=script.names, clock=clock, files=files
+            )
+            first = watch.start(1, until_s, lambda lines: _is_enough(lines, script, watch))
             ran_s, has_kept = clock.now_s() - began_s, any(folder.iterdir())
             second: Mapping[str, Start] = {}
+            saved = {pattern: tuple(steps) for pattern, steps in watch.saved.items()}
             if not all(start.ended for start in first.values()):
                 fleet.kill(*script.names)
                 for name in script.names:
@@ -128,7 +138,7 @@ def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
                 second = watch.start(
                     2, began_s + within_s, lambda lines: _is_enough(lines, script, reports=3)
                 )
-    return Sample(first=first, second=second, ran_s=ran_s, has_kept=has_kept)
+    return Sample(first=first, second=second, ran_s=ran_s, has_kept=has_kept, files=saved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +147,9 @@ class _Watch:
     nodes: Path
     names: Sequence[str]
     clock: Clock
+    files: Mapping[str, SavedFiles]
+    saved: dict[str, list[int]] = field(default_factory=dict)
+    """Steps of the checkpoints whose files were seen, by pattern."""
 
     def start(
         self, life: int, until_s: float, is_enough: Callable[[Sequence[str]], bool]
@@ -163,6 +176,9 @@ class _Watch:
                 start.lines += [(time_s, plain(line)) for line in whole if line]
                 is_over |= len(start.lines) >= _LINES_MOST
                 del start.lines[_LINES_MOST:]
+            for pattern, files in self.files.items():
+                if steps := [said.step for said in files.read() if said.step is not None]:
+                    self.saved.setdefault(pattern, []).extend(steps)
             if self.clock.now_s() - looked_s > _LOOK_EVERY_S:
                 is_over |= is_enough(_texts(starts))
                 looked_s = self.clock.now_s()
@@ -174,12 +190,16 @@ def _texts(starts: Mapping[str, Start]) -> list[str]:
 
 
 def _is_enough(
-    lines: Sequence[str], script: Script, *, reports: int = _ENOUGH_REPORTS, saves: int = 0
-) -> bool:
+    lines: Sequence[str], script: Script, watch: _Watch | None = None,
+    *, reports: int = _ENOUGH_REPORTS,
+) -> bool:  # fmt: skip
+    """Whether as much progress was reported, and, of a `watch`, two checkpoints were saved."""
     patterns, _ = _patterns(lines, script)
     said = [] if patterns is None else _said(patterns, lines)
     steps = {one.step for one in said if one.what is What.PROGRESS and one.step is not None}
-    return len(steps) >= reports and sum(one.what is What.SAVED for one in said) >= saves
+    by_lines = sum(one.what is What.SAVED for one in said)
+    by_files = max(map(len, watch.saved.values()), default=0) if watch else 0
+    return len(steps) >= reports and (watch is None or max(by_lines, by_files) >= _ENOUGH_SAVES)
 
 
 def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, str]:
@@ -240,7 +260,10 @@ def understand(sample: Sample, script: Script) -> Understood:
         for start in (*sample.first.values(), *sample.second.values())
         if (said := _of(_heard(start, patterns), What.PROGRESS))
     ]
-    saves = _saved_steps(heard[name])
+    saves: Sequence[int] = _saved_steps(heard[name])
+    checkpoints = ""
+    if not saves and sample.files:
+        checkpoints, saves = max(sample.files.items(), key=lambda one: len(one[1]))
     resumed = next((said for _, said in _of(again, What.RESUMED)), None)
     after = _counted(_of(again, What.PROGRESS))
     went_on = resumed.step if resumed else None
@@ -249,7 +272,7 @@ def understand(sample: Sample, script: Script) -> Understood:
     return Understood(
         patterns=patterns,
         preset=preset,
-        progress=reports[-1][2],
+        progress=_shown(reports),
         saved=next((said for _, said in _of(heard[name], What.SAVED)), None),
         resumed=resumed,
         near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
@@ -260,6 +283,7 @@ def understand(sample: Sample, script: Script) -> Understood:
         steps_between=_steps_between(reports),
         step_s=(reports[-1][0] - reports[0][0]) / max(1, reports[-1][1] - reports[0][1]),
         start_s=max(delays),
+        checkpoints=checkpoints,
         saves_every=_every(saves),
         saved_step=max(saves, default=None),
         resumed_step=went_on,
@@ -326,6 +350,12 @@ def _heard(start: Start, patterns: Patterns) -> list[tuple[float, Said]]:
 
 def _of(said: Sequence[tuple[float, Said]], what: What) -> list[tuple[float, Said]]:
     return [(time_s, one) for time_s, one in said if one.what is what]
+
+
+def _shown(reports: Sequence[tuple[float, int, Said]]) -> Said:
+    """The last one, with a loss if any has one."""
+    with_loss = [said for _, _, said in reports if said.loss is not None]
+    return (with_loss or [said for _, _, said in reports])[-1]
 
 
 def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, Said]]:

@@ -49,9 +49,9 @@ from chaoslab.undo.heartbeat import Heartbeat
 
 BASELINE_WINDOWS = 3
 """How many windows may turn out unsteady before the run gives up."""
-ROUNDS_AFTER = 36
-"""Rounds that follow the last return at least: `participation` judges windows of 12, and `cadence`
-of four for each fragment, of which there are six by default."""
+ROUNDS_AFTER, AFTER_S = 36, 6.0
+"""Rounds that follow the last return at least, and for how long: `participation` judges windows of
+12 rounds and 2 s, and `cadence` of four for each fragment, of which there are six by default."""
 START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
@@ -304,8 +304,12 @@ class Run:
         A fault whose step or loss is reached only now has its whole time, too.
         """
         last_round = self.progress.rounds + max(self.plan.baseline.window, ROUNDS_AFTER)
+        least_s = self.recorder.now_s + AFTER_S
         self._train_until(
-            lambda: self.progress.rounds >= last_round or self.injector.is_busy,
+            lambda: (
+                (self.progress.rounds >= last_round and self.recorder.now_s >= least_s)
+                or self.injector.is_busy
+            ),
             within_s=self.plan.settle_s,
         )
         if self.injector.is_busy and not self.run_loop.is_over:

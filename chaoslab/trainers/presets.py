@@ -134,8 +134,9 @@ def _candidate(patterns: Patterns, lines: Sequence[str], preset: str = "") -> Ca
 
 # ---------------------------------------------------------------- the table
 
-_BAR = rf"^\s*\d+%\|[^|]*\| *(?P<step>\d+)/\d+ \[[^{CURSOR_UP}]*$"
-"""A tqdm bar without description, and not below another one, as an evaluation's is."""
+_BAR = rf"^\s*\d+%\|[^|]*\| *(?P<step>[1-9]\d*)/\d+ \[[^{CURSOR_UP}]*$"
+"""A tqdm bar without description, and not below another one, as an evaluation's is. At 0 it says
+nothing: it begins so after a resume as well."""
 _HF_PROGRESS = rf"\{{'loss': '?(?P<loss>{_N})'?(?:.*?'learning_rate': '?(?P<lr>{_N}))?|{_BAR}"
 _HF_RESUMED = (
     r"(?:Resuming training from checkpoint with epoch \d+ and|Continuing training from) "
@@ -314,3 +315,5 @@ PRESETS: Final = (
     ),
 )
 """In the order in which they are shown, and preferred where several read the same lines."""
+CHECKPOINT_FILES: Final = frozenset(one.checkpoints for one in PRESETS if one.checkpoints)
+"""Patterns of the files that presets know."""

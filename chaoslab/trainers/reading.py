@@ -116,6 +116,8 @@ class Reader:
         self._rest = b""
         self._nearness = 0
         self._is_understood = False
+        self._may_have_steps = "step" in patterns.progress.groupindex
+        """Until lines with a loss alone show that there are none."""
         self._step: int | None = None
         self._loss: Said | None = None
         """Said without a step, and not told yet."""
@@ -127,8 +129,9 @@ class Reader:
         return [said for line in lines if line for said in self._read(plain(line))]
 
     def end(self) -> list[Said]:
-        """What a last line says that was not ended."""
-        return self.feed(b"\n")
+        """What a last line says that was not ended, and a loss that waits for its step."""
+        found, held = self.feed(b"\n"), self._loss if self._step is None else None
+        return found if held is None else [*found, held]
 
     def _read(self, line: str) -> list[Said]:
         found = OWN_LINES.read(line) if "chaoslab: " in line else []
@@ -137,20 +140,29 @@ class Reader:
             self._is_understood = True
         elif not found and not self._is_understood:
             self._remember(line)
-        return [told for said in found if (told := self._paired(said))]
+        return [told for said in found for told in self._paired(said)]
 
-    def _paired(self, said: Said) -> Said | None:
-        """A loss on a line without a step belongs to the next step, if there are any."""
-        if said.what is not What.PROGRESS or (said.step is None and self._step is None):
-            return said
+    def _paired(self, said: Said) -> list[Said]:
+        """A loss on a line without a step belongs to the next step. Where two come in a row before
+        any step, there are none: each line is one.
+        """
+        if said.what is not What.PROGRESS:
+            return [said]
+        if said.step is None and self._step is None:
+            held, self._loss = self._loss, None
+            if held is None and self._may_have_steps:
+                self._loss = said
+                return []
+            self._may_have_steps = False
+            return [said] if held is None else [held, said]
         if said.step is None:
             self._loss = said
-            return None
+            return []
         if said.loss is None and self._loss and said.step != self._step:
             loss, rate, self._loss = self._loss.loss, self._loss.learning_rate, None
             said = replace(said, loss=loss, learning_rate=rate)
         self._step = said.step
-        return said
+        return [said]
 
     def _remember(self, line: str) -> None:
         words = line.lower()

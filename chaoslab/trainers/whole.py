@@ -12,6 +12,7 @@ since nobody knows how many tokens a step has. Pure: no clock, no files; times c
 events.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -96,8 +97,8 @@ class Whole:
         self._open: dict[str, _Worker] = {}
         """Those that have reported since the last round."""
         self._epoch = self._rounds = self._steps = 0
-        self._stride = 1
-        """The most steps between two reports of a worker."""
+        self._strides = Counter[int]()
+        """How often so many steps lay between two reports of a worker."""
         self._began_s: float | None = None
         self._is_met = self._is_stopped = self._is_asked = self._is_over = False
 
@@ -180,7 +181,7 @@ class Whole:
             made = 1
         else:
             made = step - worker.step
-            self._stride = max(self._stride, made)
+            self._strides[made] += 1
         loss, worker.said_loss = worker.said_loss if said.loss is None else said.loss, None
         worker.step, worker.loss = step, loss
         worker.steps += made
@@ -229,6 +230,11 @@ class Whole:
             versions={},
             learning_rate=said.learning_rate,
         )
+
+    @property
+    def _stride(self) -> int:
+        """Steps between two reports, as usual."""
+        return max(self._strides, key=lambda steps: self._strides[steps], default=1)
 
     def _merge(self) -> Iterator[Payload]:
         """A round of those that have reported since the last one."""

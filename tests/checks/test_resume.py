@@ -182,3 +182,11 @@ def test_a_pause_without_a_fault_ends_training_sooner() -> None:
     story = ScriptStory().train(30).measure().train(60)
     story.now_s += 8
     assert judge(story.train(60).end().history(), ()).training_continued is False
+
+
+def test_an_odd_line_far_ahead_forgives_no_start_from_nothing() -> None:
+    """As of a bar that begins at 0 and jumps to where it goes on."""
+    story = broken(0).tell("worker-0", What.PROGRESS, 1, 4.0)
+    story.workers["worker-0"].step = 45
+    finding = Resume().judge(story.train(60).end().history())
+    assert (finding.outcome, finding.codes[0]) == (Outcome.FAIL, Code.BEGAN_ANEW)

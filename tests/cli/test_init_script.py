@@ -49,7 +49,7 @@ def plan() -> FaultPlan:
 
 STEPS = """
 import pathlib, sys
-for step in range(1, 2_001):
+for step in range(1, 20_001):
     print(f"it's {step=} loss={4 / step}" if step % 10 == 0 else "")
     if step % 200 == 0:
         print(f"saved checkpoint, step {step}")
@@ -59,15 +59,12 @@ for step in range(1, 2_001):
 
 def test_lines_are_recognized_and_the_kill_is_between_two_checkpoints() -> None:
     found = understood(init(STEPS, "{folder}"))
-    assert (found["progress"]["step"], found["saved"]["step"], found["resumed"]) == (
-        2000,
-        200,
-        None,
-    )
+    told = (found["progress"]["step"], found["saved"]["step"], found["resumed"])
+    assert told == (20_000, 200, None)
     assert (found["steps_between_reports"], found["saves_every"]) == (10, 200)
-    assert (found["kill_step"], found["keeps_files_in_folder"]) == (300, True)
+    assert (found["kill_step"] % 200, found["keeps_files_in_folder"]) == (100, True)
     assert plan().faults[0].at is not None
-    assert plan().faults[0].at.step == 300
+    assert plan().faults[0].at.step == found["kill_step"]
     read = script().patterns.read("it's step=30 loss=0.5")
     assert [(one.step, one.loss) for one in read] == [(30, 0.5)]
     assert prepare(Asked(plan=PLAN)).warnings == ()
@@ -79,13 +76,13 @@ def test_a_command_line_of_a_user_is_that_of_the_plan() -> None:
 
 
 def test_the_programs_own_lines_need_no_pattern() -> None:
-    own = "for step in range(1, 100): print(f'chaoslab: {step=} loss=1')"
+    own = "for step in range(1, 1_000): print(f'chaoslab: {step=} loss=1')"
     assert understood(init(own))["preset"] == "chaoslab"
     assert (script().progress, script().saved) == ("", "")
 
 
 def test_without_losses_there_is_no_twin_to_compare_them_with() -> None:
-    found = understood(init("for step in range(1, 100): print(f'{step=}')", "{folder}"))
+    found = understood(init("for step in range(1, 1_000): print(f'{step=}')", "{folder}"))
     assert (found["progress"]["loss"], found["saved"]) == (None, None)
     assert not plan().twin
     assert [spec.check for spec in plan().expect] == ["rejoin", "resume", "cleanup"]
@@ -93,14 +90,14 @@ def test_without_losses_there_is_no_twin_to_compare_them_with() -> None:
 
 def test_patterns_of_the_user_are_taken() -> None:
     pattern = r"#(?P<step>\d+) (?P<loss>\S+)"
-    lines = "for n in range(1, 100): print(f'#{n} {1 / n}')"
+    lines = "for n in range(1, 1_000): print(f'#{n} {1 / n}')"
     understood(init(lines, options=("--progress", pattern)))
     assert script().progress == pattern
 
 
 def test_one_worker_that_reports_for_all_is_recognized() -> None:
     lines = (
-        "import sys\nfor step in range(1, 100):\n if sys.argv[1] == '0': print(f'{step=} loss=1')"
+        "import sys\nfor step in range(1, 1_000):\n if sys.argv[1] == '0': print(f'{step=} loss=1')"
     )
     assert understood(init(lines, "{rank}", options=("--workers", "2")))["reports"] == "one"
     assert (script().workers, plan().limits.min_alive) == (2, 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Observation
 from chaoslab.core.payloads import LearnerStep, TrainerSaid, What
@@ -23,7 +24,7 @@ def script(place: str, **settings: object) -> Script:
 
 @contextmanager
 def reading(story: ScriptStory, folder: Path, of: Script) -> Iterator[ScriptFiles]:
-    with closing(ScriptFiles(of, folder, story.whole)) as files:
+    with closing(ScriptFiles(of, folder, story.whole, WallClock())) as files:
         yield files
 
 

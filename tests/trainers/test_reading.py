@@ -138,8 +138,14 @@ def test_a_loss_on_a_line_of_its_own_is_told_with_the_next_step() -> None:
     bars = b"loss 9 lr 1\nbar 1\nloss 2.5 lr 0.1\nbar 1\nbar 2\nbar 3\nloss 2.25 lr 0.1\n"
     found = [(said.step, said.loss, said.learning_rate) for said in read(patterns, bars)]
     assert found == [
-        (None, 9.0, 1.0), (1, None, None), (1, None, None), (2, 2.5, 0.1), (3, None, None)
+        (1, 9.0, 1.0), (1, None, None), (2, 2.5, 0.1), (3, None, None)
     ]  # fmt: skip
+
+
+def test_where_losses_come_without_steps_each_is_told() -> None:
+    patterns = Patterns.of(progress=r"bar (?P<step>\d+)|loss (?P<loss>\S+)")
+    found = [(said.step, said.loss) for said in read(patterns, b"loss 9\nloss 8\nloss 7\n")]
+    assert found == [(None, 9.0), (None, 8.0), (None, 7.0)]
 
 
 def test_a_line_is_shown_as_it_was_read_up_to_300_characters() -> None:

@@ -23,12 +23,14 @@ from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.model import Script
 from chaoslab.plan.model.script import FOLDER, MOST_WORKERS
 from chaoslab.prepare.script_sample import Sample, Understood, take, understand
-from chaoslab.run.run import ROUNDS_AFTER
+from chaoslab.run.run import AFTER_S, ROUNDS_AFTER
+from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import Said
 
 _STARTER = Path(__file__).parent.parent / "starter"
-_BASELINE_ROUNDS = 20
-"""Of the plan: 4 of the warm-up and 16 of the window."""
+_WARMUP_ROUNDS, _WINDOW_ROUNDS, _MOST_ROUNDS = 4, 16, 400
+"""Of the baseline. Its window lasts as long as what is judged later, and holds two saves, unless
+these are very many rounds apart."""
 _SPARE_ROUNDS = 3
 _DOWN_S = 2.0
 _LONG_S = 600.0
@@ -98,10 +100,22 @@ class ScriptGate:
     # ---------------------------------------------------------------- numbers
 
     @property
+    def window(self) -> int:
+        """Rounds of the baseline."""
+        one = self.understood
+        two_saves = 2 * (one.saves_every or 0) / one.steps_between
+        wanted = max(two_saves, AFTER_S / self._round_s)
+        return min(_MOST_ROUNDS, max(_WINDOW_ROUNDS, math.ceil(wanted)))
+
+    @property
+    def _round_s(self) -> float:
+        return max(1e-3, self.understood.step_s * self.understood.steps_between)
+
+    @property
     def kill_step(self) -> int:
         """After the baseline, in the middle between two checkpoints."""
         one = self.understood
-        least = (_BASELINE_ROUNDS + _SPARE_ROUNDS) * one.steps_between
+        least = (_WARMUP_ROUNDS + self.window + _SPARE_ROUNDS) * one.steps_between
         if every := one.saves_every:
             return every * max(1, math.ceil((least - every // 2) / every)) + every // 2
         return least
@@ -109,7 +123,8 @@ class ScriptGate:
     @property
     def last_step(self) -> int:
         """The first step that a run need not reach."""
-        return self.kill_step + (2 + ROUNDS_AFTER) * self.understood.steps_between
+        rounds = min(_MOST_ROUNDS, max(ROUNDS_AFTER, math.ceil(AFTER_S / self._round_s)))
+        return self.kill_step + (2 + rounds) * self.understood.steps_between
 
     @property
     def run_s(self) -> float:
@@ -123,7 +138,8 @@ class ScriptGate:
         if not self.sample.second and one.last_step < self.last_step:
             raise PlanError(
                 f"it ended at step {one.last_step:,}, and a run needs {self.last_step:,} steps "
-                f"({plural(_BASELINE_ROUNDS, 'report')} before the kill and {ROUNDS_AFTER} after "
+                f"({plural(_WARMUP_ROUNDS + self.window, 'report')} before the kill and "
+                f"{plural(self.last_step - self.kill_step, 'step')} after "
                 "it): let it make more steps, as chaoslab ends it, or report more often"
             )
 
@@ -133,12 +149,14 @@ class ScriptGate:
     def written(self) -> Script:
         """The script of the plan: with a preset, or with patterns."""
         one, found = self.understood, self.understood.patterns
+        of_preset = preset(one.preset).checkpoints if one.preset else ""
         return replace(
             self.script,
             progress="" if one.preset else found.progress.pattern,
             saved="" if one.preset or found.saved is None else found.saved.pattern,
             resumed="" if one.preset or found.resumed is None else found.resumed.pattern,
             preset=one.preset,
+            checkpoints="" if one.checkpoints == of_preset else one.checkpoints,
             reports="one" if one.is_one_for_all else "each",
             max_pause_s=max(self.script.max_pause_s, _seconds(4 * self._start_s)),
         )
@@ -150,13 +168,13 @@ class ScriptGate:
         divergence = "  - {check: divergence}               # its losses are those of the twin"
         if not has_loss:
             divergence = "# no loss is printed: a twin would have nothing to be compared with"
-        round_s = one.step_s * one.steps_between
-        settle_s = 2 * self._start_s + one.step_s * (one.saves_every or 0) + 48 * round_s
+        settle_s = 2 * self._start_s + one.step_s * (one.saves_every or 0) + 48 * self._round_s
         return filled(
             "script_gate.yaml",
             {
                 "SCRIPT": "\n".join(f"    {line}" for line in self._settings()),
                 "ALIVE": "0" if is_single else str(self.script.workers - 1),
+                "WINDOW": str(self.window),
                 "STEP": str(self.kill_step),
                 "WHY": self._why_then,
                 "SETTLE": _shown(max(30.0, settle_s)),
@@ -171,7 +189,7 @@ class ScriptGate:
     @property
     def _start_s(self) -> float:
         one = self.understood
-        return one.start_s + one.step_s * one.steps_between
+        return one.start_s + self._round_s
 
     @property
     def _why_then(self) -> str:
@@ -191,6 +209,8 @@ class ScriptGate:
                 yield f"{key}: {quoted(pattern)}"
         if script.preset:
             yield f"preset: {script.preset}"
+        if script.checkpoints:
+            yield f"checkpoints: {quoted(script.checkpoints)}"
         if script.reports == "one":
             yield "reports: one"
         if script.max_pause_s != self.script.max_pause_s:
@@ -210,6 +230,8 @@ class ScriptGate:
         yield "progress", f"{line}; {times}"
         if one.saved is not None and one.saves_every is not None:
             yield "saved", f"{_shown_line(one.saved)}: {_each(one.saves_every)}"
+        elif one.checkpoints and one.saves_every is not None:
+            yield "saved", f"files {one.checkpoints}: {_each(one.saves_every)}"
         if one.resumed is not None:
             yield "resumed", f"{_shown_line(one.resumed)}: after a kill and another start"
         elif one.resumed_step is not None:
@@ -244,7 +266,7 @@ class ScriptGate:
                 f"no line says from which step it goes on{near}: the first report after a start "
                 "tells it; print `chaoslab: resumed step=N`, or name the line with --resumed"
             )
-        if one.saved is None:
+        if one.saved is None and not one.checkpoints:
             near = f" (nearest: {one.near_saved})" if one.near_saved else ""
             yield (
                 f"no line says that a checkpoint is complete{near}: the kill may come before the "
@@ -306,6 +328,7 @@ class ScriptGate:
             "steps_between_reports": one.steps_between,
             "step_s": one.step_s,
             "start_s": one.start_s,
+            "checkpoints": one.checkpoints,
             "saves_every": one.saves_every,
             "saved_step": one.saved_step,
             "resumed_step": one.resumed_step,
