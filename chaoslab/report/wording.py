@@ -113,7 +113,7 @@ def _lost(lost: WorkLost) -> Answer:
 
 
 def _rejoined(verdict: Verdict, history: History) -> Answer:
-    started = history.last(RunStarted)
+    started = None if verdict.is_of_broken_record else history.last(RunStarted)
     who = started.payload.who if started else "learner"
     question = f"Did the broken {who}s rejoin?"
     if verdict.is_of_broken_record:

@@ -195,7 +195,9 @@ PRESETS: Final = (
         resumed=r"Restored all states from the checkpoint at (?:.*step=(?P<step>\d+))?",
         checkpoints="**/*step=*.ckpt",
         lacks="a saved line; the loss unless it is logged with `prog_bar=True`; optimizer steps "
-        "with `accumulate_grad_batches`: batches are counted. The dataloader needs a length",
+        "with `accumulate_grad_batches`: batches are counted. The dataloader needs a length. After "
+        "a resume within an epoch the bar has neither epoch nor length, and nothing is read until "
+        "the next one: read the table of CSVLogger instead (`from: {csv: …}`)",
         is_generic=True,
         checked="src/lightning/pytorch/callbacks/progress/tqdm_progress.py at 7f0c3436cd",
     ),

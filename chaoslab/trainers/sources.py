@@ -3,6 +3,7 @@
     from: output | stdout | stderr                          logs of a node, line by line
           {file: PATH}                                      the newest of a glob; may be rotated
           {json_lines: PATH, step: KEY, loss: KEY, lr: KEY}
+          {csv: PATH, step: COLUMN, loss: COLUMN}           its first line names the columns
           {tensorboard: DIR, loss: TAG}                     all event files in it
           {wandb: DIR}                                      all offline runs in it
           {prometheus: URL, step: METRIC, loss: METRIC}     asked once a second
@@ -13,6 +14,7 @@ What files held before a source was made is not read again: only logs of a node 
 beginning. A source never waits, but for a page of metrics, at most half a second.
 """
 
+import csv
 import glob
 import json
 import os
@@ -31,13 +33,14 @@ from urllib.parse import urlsplit
 from chaoslab.core.errors import PlanError
 from chaoslab.trainers.event_files import EventFiles
 from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, Said, plain
-from chaoslab.trainers.values import Names
+from chaoslab.trainers.values import Names, Values
 
 _READ_BYTES: Final = 2**20
 """Most that one call reads of a file."""
 _PAGE_BYTES: Final = 8 * 2**20
 _POLL_S: Final = 1.0
 _ANSWER_S: Final = 0.5
+_NUMERIC: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|[-+]?inf")
 
 
 class From(StrEnum):
@@ -48,6 +51,7 @@ class From(StrEnum):
     STDERR = "stderr"
     FILE = "file"
     JSON_LINES = "json_lines"
+    CSV = "csv"
     TENSORBOARD = "tensorboard"
     PROMETHEUS = "prometheus"
     WANDB = "wandb"
@@ -146,7 +150,9 @@ def source_of(settings: SourceSettings, folder: Path) -> Source:
     if settings.kind is From.FILE:
         return _Lines([_Tail(place, skips=True)], settings.patterns)
     if settings.kind is From.JSON_LINES:
-        return _JsonLines(_Tail(place, skips=True), settings.names)
+        return _Rows(_Tail(place, skips=True), settings.names, _json_object)
+    if settings.kind is From.CSV:
+        return _Rows(_Tail(place, skips=True), settings.names, _Columns().row)
     if settings.kind is From.PROMETHEUS:
         return MetricsPage(settings.place, settings.names)
     return EventFiles(Path(place), settings.names, is_wandb=settings.kind is From.WANDB)
@@ -233,12 +239,37 @@ class _Lines:
             tail.close()
 
 
-class _JsonLines:
-    """A file with an object on each line."""
+def _json_object(line: bytes) -> Values | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
-    def __init__(self, tail: _Tail, names: Names) -> None:
+
+class _Columns:
+    """Lines of a table. One without a number names the columns of those that follow."""
+
+    def __init__(self) -> None:
+        self._names: Sequence[str] = ()
+
+    def row(self, line: bytes) -> Values | None:
+        """By column, what is not empty; None of a line that names them."""
+        words = next(csv.reader([line.decode(errors="replace")]), [])
+        if not any(map(_NUMERIC.fullmatch, words)):
+            self._names = words
+            return None
+        return {name: word for name, word in zip(self._names, words, strict=False) if word}
+
+
+class _Rows:
+    """A file whose lines are values by name."""
+
+    def __init__(
+        self, tail: _Tail, names: Names, values_of: Callable[[bytes], Values | None]
+    ) -> None:
         self.nearest = ""
-        self._tail, self._names = tail, names
+        self._tail, self._names, self._values_of = tail, names, values_of
         self._rest = b""
 
     def read(self) -> list[Said]:
@@ -250,12 +281,8 @@ class _JsonLines:
         self._tail.close()
 
     def _said(self, line: bytes) -> Said | None:
-        try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):
-            values = None
-        text = plain(line)
-        said = self._names.said(values, text) if isinstance(values, dict) else None
+        values, text = self._values_of(line), plain(line)
+        said = None if values is None else self._names.said(values, text)
         if not said:
             self.nearest = text[:MAX_SHOWN]
         return said

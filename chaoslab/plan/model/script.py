@@ -57,9 +57,9 @@ class Script:
     `torchtitan` and others in docs/trainers.md."""
     from_: str | Mapping[str, str] = "output"
     """Where progress is read: `output`, what the workers print; or {file: PATH}, {json_lines:
-    PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`, `loss` and `lr`
-    as names of keys, tags or metrics. `{rank}` and `{folder}` are filled in; one place for all
-    workers needs `reports: one`."""
+    PATH}, {csv: PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`,
+    `loss` and `lr` as names of keys, columns, tags or metrics. `{rank}` and `{folder}` are filled
+    in; one place for all workers needs `reports: one`."""
     checkpoints: str = ""
     """What of `{folder}` is a checkpoint: a pattern of the file that is written last, as in
     `checkpoint-*/trainer_state.json`, `rank{rank}-*.pt` or `**/*.ckpt`. The last number of its path

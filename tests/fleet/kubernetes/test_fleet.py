@@ -176,7 +176,7 @@ def test_what_left_in_order_is_not_the_clusters_to_start(
         assert stage.until(Kind.NODE_EXITED).data["exit_code"] == 0
         wait_until(lambda: fleet.restart(spec.name).is_alive)
         started = stage.until(Kind.NODE_STARTED)
-        assert (started.data["incarnation"], started.data.get("started_by")) == (2, None)
+        assert (started.data["incarnation"], started.data["started_by"]) == (2, "")
         stage.until_step_of(2)
 
 
