@@ -19,7 +19,7 @@ from chaoslab.core.process_tree import processes
 from chaoslab.fleet.attached.script_search import Which, find
 from tests.whole_runs import ROOT, Ran, await_event, ended, whole
 
-pytestmark = [pytest.mark.gate, pytest.mark.alone]
+pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
 TRAINERS = Path(__file__).parent / "trainers"
 PATIENCE_S = 60.0
@@ -158,6 +158,7 @@ def judged(target: str, folder: Path, **words: str) -> Ran:
     return ran
 
 
+@pytest.mark.gate
 def test_a_launcher_whose_worker_is_killed_ends_and_is_started_again(
     running: Running, tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_workers_by_a_pattern_print_to_files_of_their_own(running: Running, tmp_
     assert running.goes_on(2)
 
 
+@pytest.mark.gate
 def test_with_a_supervisor_nothing_is_started_here(running: Running, tmp_path: Path) -> None:
     ran = judged(running.supervised(), tmp_path, RESTARTS="supervisor", FOR="3s")
     assert [one.payload.incarnation for one in ran.history.of(NodeStarted)] == [1, 2]
@@ -213,7 +215,7 @@ def test_with_a_supervisor_nothing_is_started_here(running: Running, tmp_path: P
 @pytest.mark.parametrize(
     ("fault", "target"),
     [
-        ("process.kill", "{launcher: all}"),
+        pytest.param("process.kill", "{launcher: all}", marks=pytest.mark.gate),
         ("process.kill", "{workers: 1}"),
         ("process.pause", "{workers: 2}"),
     ],
@@ -239,6 +241,7 @@ def test_an_interrupted_run_brings_back_what_it_broke(running: Running, tmp_path
     assert running.goes_on(3)
 
 
+@pytest.mark.gate
 def test_a_plan_is_written_from_what_it_has_printed(running: Running, tmp_path: Path) -> None:
     target, file = running.launcher(), tmp_path / "gate.yaml"
     running.until(lambda: running.step() > 0)
@@ -258,6 +261,7 @@ def test_a_plan_is_written_from_what_it_has_printed(running: Running, tmp_path: 
     assert running.goes_on(3)
 
 
+@pytest.mark.gate
 def test_what_cannot_be_brought_back_is_not_broken(running: Running, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, *running._trainer("0")], stdout=subprocess.PIPE, cwd=ROOT

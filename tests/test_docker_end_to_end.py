@@ -25,6 +25,8 @@ limits: {min_alive: 1, max_affected: 100%, timeout: 10m}
 faults:
   - {id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 24}, for: 3s}
 MOREexpect:
+  - {check: participation, min_share: 5%}  # other tests take the cores
+  - {check: cadence, min_share: 5%}
   - {check: rejoin, within: 60s, contributions: 2}
   - {check: ledger, answer_within: 20s}
   - {check: agreement}

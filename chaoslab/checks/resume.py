@@ -172,9 +172,17 @@ def _newest_saved(life: Life, history: History) -> int | None:
     said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
     before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
-    steps = sorted({e.payload.step for e in before if e.payload.step is not None})
+    steps = sorted({_step_of(e, history) for e in before})
     gone = _spoiled(life, before[-1].seq if before else 0, history, is_own=bool(own))
     return next(reversed(steps[: len(steps) - gone]), None)
+
+
+def _step_of(saved: Event[TrainerSaid], history: History) -> int:
+    """Of a checkpoint whose line has no step: that of the last report before it."""
+    if saved.payload.step is not None:
+        return saved.payload.step
+    reports = of_learner(history, LearnerStep, saved.payload.node)
+    return next((e.payload.step for e in reversed(reports) if e.seq < saved.seq), 0)
 
 
 def _spoiled(life: Life, saved: int, history: History, *, is_own: bool) -> int:

@@ -93,7 +93,7 @@ class StorageDiskFull(FillsVolume):
             code=Code.AS_ASKED if refused else Code.NOT_USED,
             text=f"had no byte left; {said}",
             measured=measured,
-            proof=(filled, *refused[:1]),
+            proof=(filled, *(refused[:1] if window.has_syncer else ())),  # no exit was asked for
         )
 
 

@@ -76,6 +76,13 @@ def test_what_a_fault_has_damaged_is_no_newest_checkpoint(
     assert Resume().judge(story.end().history()).outcome is outcome
 
 
+def test_a_checkpoint_without_a_step_is_of_the_report_before_it() -> None:
+    story = ScriptStory(says_saved=False).train(30).measure().tell("worker-0", What.SAVED, None)
+    story.train(5).kill("worker-0").train(3).heal("worker-0", at=0).train(60)
+    finding = Resume().judge(story.end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.BEGAN_ANEW,))
+
+
 def test_one_that_had_saved_nothing_may_begin_anew() -> None:
     story = ScriptStory().train(8).measure().kill("worker-0").heal("worker-0", at=0).train(20)
     assert Resume().judge(story.end().history()).outcome is Outcome.PASS

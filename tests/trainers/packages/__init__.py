@@ -1,0 +1,1 @@
+"""Trainings whose loop comes from a package, and what they survive."""
