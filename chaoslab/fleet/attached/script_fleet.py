@@ -2,7 +2,7 @@
 
     pid, pattern ─► script_search ─► AttachedProcess, each with the recipe of what starts it
     launcher dies ─► its command again, once its workers have ended ─► its workers, found
-        worker dies ───► its launcher starts it again, or ends, and is started again
+    worker dies ───► its launcher starts it again, or ends, and is started again
 
 What they print to a file is read from now on. With `restarts: supervisor` whoever started them does
 so again, and chaoslab does not.
