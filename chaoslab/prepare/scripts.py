@@ -5,7 +5,6 @@ from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.faults.process import ProcessCrashLoop
-from chaoslab.fleet.attached.settings import Processes
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan, Script
@@ -71,8 +70,7 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
 def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     """Where it comes from: a command, or what runs already."""
     is_attached = plan.fleet.kind == "processes"
-    settings = plan.fleet.settings
-    if is_attached and not (isinstance(settings, Processes) and settings.is_script):
+    if is_attached and not getattr(plan.fleet.settings, "is_script", False):
         text = "is missing: name the process of the training by `pid` or `pattern`"
         yield ("fleet", "pid"), text
     if not is_attached and not script.command:

@@ -287,12 +287,12 @@ def test_a_training_is_the_same_when_its_syncer_was_started_again(
     training: StandIns, fleet: ProcessFleet
 ) -> None:
     syncer = next(node for node in find(training.syncer) if node.role is Role.SYNCER)
-    before = fleet._identity(syncer)
+    before = fleet._identity([syncer])
     fleet.kill("syncer")
     fleet.restart("syncer")
     (again,) = [process.pid for name, process in training.processes() if name == "syncer"]
     assert again != training.syncer
-    assert fleet._identity(replace(syncer, handle=str(again))) == before
+    assert fleet._identity([replace(syncer, handle=str(again))]) == before
 
 
 # ---------------------------------------------------------------- who is started by others
