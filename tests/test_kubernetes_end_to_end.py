@@ -33,7 +33,6 @@ faults:
 expect:
   - {{check: continuity, max_gap: 5x baseline, floor: 8s}}
   - {{check: participation, min_share: 5%}}  # a pod gets what the other tests leave of the cores
-  - {{check: cadence, min_share: 5%}}
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
   - {{check: cleanup}}

@@ -27,7 +27,6 @@ faults:
      for: 15s}
 expect:
   - {check: participation, min_share: 5%}  # a pod gets what the other tests leave of the cores
-  - {check: cadence, min_share: 5%}
   - {check: rejoin, within: 120s, contributions: 1}
   - {check: ledger, answer_within: 30s}
   - {check: agreement}

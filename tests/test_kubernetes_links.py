@@ -48,7 +48,6 @@ faults:
      at: {{after: far, offset: 3s}}, for: 8s}}
 expect:
   - {{check: participation, min_share: 5%}}  # a pod gets what the other tests leave of the cores
-  - {{check: cadence, min_share: 5%}}
   - {{check: rejoin, within: 60s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
   - {{check: agreement}}

@@ -55,7 +55,6 @@ faults:
      grace: 6s, for: 12s}}
 expect:
   - {{check: participation, min_share: 5%}}  # a pod gets what the other tests leave of the cores
-  - {{check: cadence, min_share: 5%}}
   - {{check: rejoin, within: 120s, contributions: 2}}
   - {{check: ledger, answer_within: 30s}}
   - {{check: agreement}}
