@@ -134,7 +134,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
     saved = _newest_saved(life, history)
     if saved is None and not history.of(StorageDamaged):
-        if not _says_saves(history) and start <= before.samples[0].payload.step < last:
+        if not _says_saves(history) and start <= _origin(life, history) < last:
             text = f"{where}, as if it had never trained"
             yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
     elif saved is not None and start < saved - life.stride:
@@ -154,6 +154,15 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if life.last <= last and life.joined is lives(history)[who][-1].joined:
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
+
+
+def _origin(life: Life, history: History) -> int:
+    """The step up to which a worker that begins anew may be when its first report comes."""
+    started = history.last(RunStarted)
+    if started is not None and Need.WHOLE in started.payload.without:
+        return life.stride  # it had trained before the run
+    first, *_ = lives(history)[life.joined.payload.learner]
+    return first.samples[0].payload.step if first.samples else 0
 
 
 def _says_saves(history: History) -> bool:

@@ -8,7 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Divergence, Resume
 from chaoslab.checks.verdict import judge
-from chaoslab.core.payloads import StorageDamaged, What
+from chaoslab.core.payloads import Need, StorageDamaged, What
 from tests.trainers.script_story import ScriptStory, usual_loss
 
 
@@ -74,6 +74,23 @@ def test_what_a_fault_has_damaged_is_no_newest_checkpoint(
         )  # fmt: skip
     story.train(3).heal("worker-0", at=at).train(60)
     assert Resume().judge(story.end().history()).outcome is outcome
+
+
+@pytest.mark.parametrize(("at", "outcome"), [(50, Outcome.PASS), (0, Outcome.FAIL)])
+def test_a_training_that_was_attached_to_begins_anew_at_its_own_beginning(
+    at: int, outcome: Outcome
+) -> None:
+    story = ScriptStory(says_saved=False, without=(Need.WHOLE,))
+    for worker in story.workers.values():
+        worker.step = 60
+    story.train(8).measure().train(20).kill("worker-0").train(3).heal("worker-0", at=at)
+    assert Resume().judge(story.train(90).end().history()).outcome is outcome
+
+
+def test_one_that_is_killed_twice_between_two_checkpoints_does_not_begin_anew() -> None:
+    story = ScriptStory(says_saved=False).train(50).measure().kill("worker-0")
+    story.heal("worker-0", at=40).train(5).kill("worker-0").heal("worker-0", at=40)
+    assert Resume().judge(story.train(60).end().history()).outcome is Outcome.PASS
 
 
 def test_a_checkpoint_without_a_step_is_of_the_report_before_it() -> None:

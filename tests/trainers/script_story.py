@@ -18,6 +18,7 @@ from chaoslab.core.payloads import (
     FaultHealing,
     FaultInjected,
     FaultInjecting,
+    Need,
     NodeExited,
     NodeStarted,
     RunFinished,
@@ -61,6 +62,7 @@ class ScriptStory:
         says_saved: bool = True,
         stop: Mapping[str, float] | None = None,
         twin: "ScriptStory | None" = None,
+        without: tuple[Need, ...] = (),
     ) -> None:
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
         self._launcher = _Worker("launcher")
@@ -73,6 +75,7 @@ class ScriptStory:
             RunStarted(
                 plan="a script", seed=1, fleet="local", algorithm="script",
                 learners=tuple(self.workers), stop=stop or {}, version="0", is_twin=False,
+                without=without,
                 script=ScriptStarted(max_pause_s=60.0, says_saved=says_saved),
             )
         )  # fmt: skip
