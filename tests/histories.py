@@ -270,15 +270,15 @@ class Story(ModelTraining):
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
     def heal(
-        self, *, status: str = "proved", lack: str = "", restarts: bool = True, spec: str = ""
+        self, *, status: str = "proved", idle: str = "", restarts: bool = True, spec: str = ""
     ) -> Self:
         """End the oldest open injection (of `spec`): evidence, then the victims are back.
 
-        With `lack` there was nothing to break, and the evidence says when.
+        With `idle` there was nothing to break, and the evidence says when.
         """
         opened = next(one for one in self._open if spec in ("", one.data["spec"]))
         self._open.remove(opened)
-        self._evidence(opened, "failed" if lack else status, lack)
+        self._evidence(opened, "failed" if idle else status, idle)
         self.say(Kind.FAULT_HEALING, **opened.data)
         for link, injection in [one for one in self._shaped if one[1] == opened.data["injection"]]:
             self._shaped.remove((link, injection))
@@ -434,7 +434,7 @@ class Story(ModelTraining):
         )
         return self._open[-1]
 
-    def _evidence(self, opened: Opened, status: str, lack: str = "") -> None:
+    def _evidence(self, opened: Opened, status: str, idle: str = "") -> None:
         for name in opened.targets:
             own = [seq for seq in opened.exits if self.events[seq].data["node"] == name]
             if not own:
@@ -451,7 +451,7 @@ class Story(ModelTraining):
                 measured={"for_s": 6.01},
                 text=f"{name} was seen to suffer",
                 proof=own,
-                **({"lack": lack} if lack else {}),
+                **({"idle": idle} if idle else {}),
             )
 
     def _release(self, name: str) -> None:

@@ -67,7 +67,7 @@ def test_a_trial_that_nobody_knows_is_refused_with_the_nearest_one() -> None:
         "mistaken",
         "false alarm",
         "a busy machine",
-        "a lack",
+        "an idle period",
         "broken",
         "interrupted",
     ],

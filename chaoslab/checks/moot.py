@@ -25,7 +25,7 @@ from chaoslab.checks.outages import heard, outages
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     FaultSkipped,
-    Lack,
+    IdlePeriod,
     LearnerAdopted,
     LearnerJoined,
     Obstacle,
@@ -60,7 +60,7 @@ def moot(history: History) -> dict[str, str]:
         story
         for story in history.faults
         if story.failed is None and story.status is Status.FAILED
-        if any(event.payload.lack for event in story.evidence)  # there was nothing to break
+        if any(event.payload.idle for event in story.evidence)  # there was nothing to break
     ]
     skipped = [e for e in history.of(FaultSkipped) if e.payload.obstacle in _HAD]
     if not begun and not skipped:
@@ -81,8 +81,12 @@ def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
         return ""
     for target, seen in missing.items():
         start_s = story.injecting.time_s
-        lack = seen.payload.lack
-        until_s = {Lack.AT_START: start_s, Lack.THROUGHOUT: seen.time_s}.get(lack) if lack else None
+        idle = seen.payload.idle
+        until_s = (
+            {IdlePeriod.AT_START: start_s, IdlePeriod.THROUGHOUT: seen.time_s}.get(idle)
+            if idle
+            else None
+        )
         others = (c for c in away if c.target == target and c.story.injection != story.injection)
         by = [c for c in others if until_s and c.start_s <= start_s and until_s <= c.end_s]
         if not by:

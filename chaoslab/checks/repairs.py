@@ -1,7 +1,7 @@
 """How long did it take to replace a lost slice, and of what did that consist?
 
     begun ─── in the provider's queue ─── being created ─── up ─── its node starts ─── back
-      └────────────── what nobody can hurry ─────────────┘         (its first step there)
+      └────────────── what nobody can shorten ─────────────┘         (its first step there)
 
 Waiting for the provider is told apart from what the system under test does with the slice.
 """

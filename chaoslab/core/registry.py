@@ -2,7 +2,7 @@
 
     pyproject.toml of a package            [project.entry-points."chaoslab.faults"]
                                            "toy.nap" = "toy_chaos:Nap"
-    brought(Group.FAULTS, own, why_not) ─► own and {"toy.nap": Nap}
+    load_plugins(Group.FAULTS, own, why_not) ─► own and {"toy.nap": Nap}
 
 The parts of chaoslab itself are tables in its code, not entry points: the janitor must find its
 undo actions even if the metadata of the installation are stale or missing, as with a checkout on
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from chaoslab.core.errors import PackageError
 
-Brought = TypeVar("Brought")
+Plugin = TypeVar("Plugin")
 
 
 class Group(StrEnum):
@@ -34,15 +34,15 @@ class Group(StrEnum):
     UNDO = "chaoslab.undo"
 
 
-def brought(
-    group: Group, own: Mapping[str, Brought], why_not: Callable[[str, Any], str]
-) -> Mapping[str, Brought]:
+def load_plugins(
+    group: Group, own: Mapping[str, Plugin], why_not: Callable[[str, Any], str]
+) -> Mapping[str, Plugin]:
     """Parts of a group by name: `own` and those of other packages.
 
     `why_not` says why an object cannot be what it was registered as, empty if it can. PackageError
     for one that cannot be loaded, and for a name that is used twice.
     """
-    theirs: dict[str, Brought] = {}
+    theirs: dict[str, Plugin] = {}
     packages = dict.fromkeys(own, "chaoslab")
     points = _points(tuple(sys.path))[group]
     for point in sorted(points, key=lambda one: (one.name, one.value)):

@@ -16,7 +16,7 @@ from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.core.on_demand import OnDemand
-from chaoslab.core.registry import Group, brought
+from chaoslab.core.registry import Group, load_plugins
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.settings import FleetSettings
@@ -53,18 +53,18 @@ LINKS: Final[Mapping[str, type[LinksSettings]]] = OnDemand(
 @cache
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
-    links = brought(Group.LINKS, LINKS, partial(_why_not, LinksSettings))
+    links = load_plugins(Group.LINKS, LINKS, partial(_why_not, LinksSettings))
     return Kinds(
-        fleets=brought(Group.FLEETS, FLEETS, partial(_why_no_fleet, links)),
+        fleets=load_plugins(Group.FLEETS, FLEETS, partial(_why_no_fleet, links)),
         links=links,
         faults=faults(),
-        checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
+        checks=load_plugins(Group.CHECKS, CHECKS, partial(_why_not, Check)),
     )
 
 
 def faults() -> Mapping[str, type[Fault]]:
     """Faults by their full names."""
-    return brought(Group.FAULTS, FAULTS, partial(_why_not, Fault))
+    return load_plugins(Group.FAULTS, FAULTS, partial(_why_not, Fault))
 
 
 def fleet_of(plan: FaultPlan) -> FleetSettings:

@@ -121,7 +121,7 @@ class Journal:
             self._unseen.append(event)
         return event
 
-    def hurry(self, *, is_urgent: bool) -> None:
+    def defer_observers(self, *, is_urgent: bool) -> None:
         """Let observers wait, which may take long to draw; afterwards they see what they missed."""
         if is_urgent:
             self._unseen = self._unseen or []

@@ -129,7 +129,7 @@ def gather(one: OpenInjection, recorder: EventRecorder, directory: RunDirectory)
             measured=piece.measured,
             text=piece.text,
             proof=piece.proof,
-            lack=piece.code.lack,
+            idle=piece.code.idle,
         )
         for piece in one.fault.evidence(injection, history)
     ]

@@ -60,7 +60,7 @@ class Ended(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Interrupts:
-    """How often a person or a supervisor asked the run to end: once heals, twice hurries too."""
+    """How often a person or a supervisor asked the run to end: once heals, twice shortens that."""
 
     count: int = 0
     inbox: Inbox | None = None
@@ -111,7 +111,7 @@ class RunLoop:
                 self._turn(until_s, is_done)
             return True
         finally:
-            self._hurry(is_urgent=False)
+            self._defer_observers(is_urgent=False)
 
     def _turn(self, until_s: float, is_done: Callable[[], bool]) -> None:
         """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
@@ -119,7 +119,7 @@ class RunLoop:
         """
         now_s, next_s = self.recorder.now_s, self.injector.next_time_s
         is_urgent = now_s >= next_s - _URGENT_S
-        self._hurry(is_urgent=is_urgent)
+        self._defer_observers(is_urgent=is_urgent)
         with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
             self.injector.waiting.prepare(within_s=_SOON_S)
             wake_s = next_s if is_urgent else self._wake_s(next_s)
@@ -185,7 +185,7 @@ class RunLoop:
         )
 
     def end_nodes(self, signal: str, *, within_s: float) -> None:
-        """Send every living node a signal and wait for their ends; a second interrupt hurries."""
+        """Send every living node a signal and wait for their ends, or for a second interrupt."""
         self._hear_out()
         for name in self._progress.alive():
             self.signal(name, signal)  # where it cannot be sent, leaving the fleet ends the node
@@ -223,9 +223,9 @@ class RunLoop:
         """Since when training must go on; None while it need not."""
         return None if self.is_over else self._training_since_s
 
-    def _hurry(self, *, is_urgent: bool) -> None:
+    def _defer_observers(self, *, is_urgent: bool) -> None:
         """Let wait what may take long: observers, and the collection of garbage."""
-        self.recorder.journal.hurry(is_urgent=is_urgent)
+        self.recorder.journal.defer_observers(is_urgent=is_urgent)
         if is_urgent:
             gc.disable()
         else:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import chaoslab
-from chaoslab.checks.control_run import why_not_comparable, why_not_whole
+from chaoslab.checks.twin import why_not_comparable, why_not_whole
 from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import EvaluationMeasured, RoundMerged, RunStarted
 from chaoslab.core.private_files import NotPrivate, read

@@ -296,7 +296,7 @@ class Learner:
     def ask_to_leave(self) -> None:
         """Leave after the present step."""
         self._is_leaving = True
-        self._pace.hurry()
+        self._pace.stop_waiting()
 
     def _sample(self) -> None:
         counters, now_s = self._replica.counters, time.monotonic()

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from chaoslab.core.errors import PackageError
-from chaoslab.core.registry import Group, brought
+from chaoslab.core.registry import Group, load_plugins
 from chaoslab.undo.verbs import Maintenance, Verb
 
 _MODULES = {
@@ -52,7 +52,9 @@ def verbs() -> Mapping[str, Verb[Any]]:
 def maintenance() -> Mapping[str, Maintenance]:
     """Who says what may be left, by the name of the fleet, the links or the package."""
     wrong = "it is no chaoslab.undo.verbs.Maintenance"
-    return brought(Group.UNDO, _own(), lambda _, it: "" if isinstance(it, Maintenance) else wrong)
+    return load_plugins(
+        Group.UNDO, _own(), lambda _, it: "" if isinstance(it, Maintenance) else wrong
+    )
 
 
 def _own() -> Mapping[str, Maintenance]:

@@ -19,10 +19,10 @@ def of(verdict: Verdict, injection: str) -> Injected:
     return next(one for one in verdict.injections if one.id == injection)
 
 
-def freeze_in_outage(lack: str, *, proved: bool = True) -> Story:
+def freeze_in_outage(idle: str, *, proved: bool = True) -> Story:
     """The syncer is killed; while it is down, a link is frozen that carries nothing."""
     story = Story().baseline().lose_syncer().stall(1).touch("learner-2", fault="network.partition")
-    story.stall(3).heal(spec="touch", lack=lack, status="failed").stall(1).regain_syncer()
+    story.stall(3).heal(spec="touch", idle=idle, status="failed").stall(1).regain_syncer()
     if not proved:
         story.altered(
             Kind.EVIDENCE_MEASURED,
@@ -31,31 +31,31 @@ def freeze_in_outage(lack: str, *, proved: bool = True) -> Story:
     return story.train(12).end()
 
 
-@pytest.mark.parametrize("lack", ["at_start", "throughout"])
-def test_a_freeze_of_a_link_that_a_syncer_kill_had_silenced_is_moot_and_no_doubt(lack: str) -> None:
-    verdict = judged(freeze_in_outage(lack))
+@pytest.mark.parametrize("idle", ["at_start", "throughout"])
+def test_a_freeze_of_a_link_that_a_syncer_kill_had_silenced_is_moot_and_no_doubt(idle: str) -> None:
+    verdict = judged(freeze_in_outage(idle))
     assert verdict.outcome is Outcome.PASS
     assert of(verdict, "injection-1").status == "moot"
     assert verdict.injection_counts == {"proved": 1, "weak": 0, "failed": 0, "moot": 1}
 
 
-def alone(lack: str) -> Story:
+def alone(idle: str) -> Story:
     story = (
-        Story().baseline().touch("learner-2", fault="network.partition").train(3).heal(lack=lack)
+        Story().baseline().touch("learner-2", fault="network.partition").train(3).heal(idle=idle)
     )
     return story.train(9).end()
 
 
-def outlasts(lack: str) -> Story:
+def outlasts(idle: str) -> Story:
     """A link is cut, then delayed as well; the delay goes on for long after the cut is healed."""
     story = Story().baseline().cut("learner-2").train(3)
     story.touch("learner-2", fault="network.latency").train(3).heal(spec="cut").train(9)
-    return story.heal(spec="touch", lack=lack).train(9).end()
+    return story.heal(spec="touch", idle=idle).train(9).end()
 
 
 def on_the_way_back(rejoin_s: float) -> Story:
     story = Story(rejoin_s=rejoin_s).baseline().kill("learner-2").train(6).heal().train(1)
-    story.touch("learner-2", fault="network.latency").train(2).heal(lack="throughout")
+    story.touch("learner-2", fault="network.latency").train(2).heal(idle="throughout")
     return story.train(12).end()
 
 

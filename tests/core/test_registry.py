@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.core import registry
 from chaoslab.core.errors import PackageError
-from chaoslab.core.registry import Group, brought
+from chaoslab.core.registry import Group, load_plugins
 from chaoslab.undo import catalogue
 from chaoslab.undo.actions import leftovers, lets_go, undo
 from chaoslab.undo.verbs import UndoEntry
@@ -40,7 +40,7 @@ def anything(_name: str, _thing: object) -> str:
 
 def test_an_installed_package_adds_to_our_own(packages: Packages) -> None:
     packages.install("registry_one", Group.FAULTS, "x = registry_one:X", code="X = 7")
-    assert brought(Group.FAULTS, {"own": 1}, anything) == {"own": 1, "x": 7}
+    assert load_plugins(Group.FAULTS, {"own": 1}, anything) == {"own": 1, "x": 7}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_package_that_cannot_be_loaded_is_named_in_one_line(
 ) -> None:
     packages.install(package, Group.CHECKS, f"x = {package}:X", code=code)
     with pytest.raises(PackageError, match=f"{package}:X, .*{package}") as told:
-        brought(Group.CHECKS, {}, anything)
+        load_plugins(Group.CHECKS, {}, anything)
     assert "\n" not in str(told.value)
 
 
@@ -66,12 +66,12 @@ def test_a_name_that_is_used_twice_is_refused_and_what_is_not_what_it_claims_to_
 ) -> None:
     packages.install("registry_first", Group.LINKS, "x = registry_first:X", code="X = 1")
     with pytest.raises(PackageError, match="registry_first"):
-        brought(Group.LINKS, {"x": 0}, anything)
+        load_plugins(Group.LINKS, {"x": 0}, anything)
     with pytest.raises(PackageError, match=r"registry_first .*no links"):
-        brought(Group.LINKS, {}, lambda *_: "it is no links")
+        load_plugins(Group.LINKS, {}, lambda *_: "it is no links")
     packages.install("registry_second", Group.LINKS, "x = registry_second:X", code="X = 2")
     with pytest.raises(PackageError, match=r"registry_second .* registry_first"):
-        brought(Group.LINKS, {}, anything)
+        load_plugins(Group.LINKS, {}, anything)
 
 
 def forget() -> None:

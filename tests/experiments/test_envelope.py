@@ -15,11 +15,11 @@ OUTAGE = Axis(key="faults.one.for", low=1.0, high=300.0, quantity=units.DURATION
 NUMBER = Axis(key="faults.one.target.learners", low=1.0, high=10.0, quantity=units.COUNT)
 RATE = Axis(key="faults.thin.rate", low=10e3, high=1e6, quantity=units.RATE)
 
-Look = Callable[..., Search]
+Searcher = Callable[..., Search]
 
 
 @pytest.fixture(name="look")
-def _look(monkeypatch: pytest.MonkeyPatch) -> Look:
+def _look(monkeypatch: pytest.MonkeyPatch) -> Searcher:
     """The search of a border, in a plan that passes with some values."""
 
     def look(axis: Axis, passes: Callable[[float], bool], *, interrupted_after: int = 99) -> Search:
@@ -50,7 +50,7 @@ BORDERS: dict[Axis, tuple[float, ...]] = {
     ("axis", "border"), [(axis, border) for axis in BORDERS for border in BORDERS[axis]]
 )
 def test_a_border_is_found_to_one_part_in_twenty_and_exactly_in_whole_numbers(
-    look: Look, axis: Axis, border: float
+    look: Searcher, axis: Axis, border: float
 ) -> None:
     less_is_harsher = axis.question is Question.LINK
     promised = Search(axis=axis, asked=Asked(plan="kill_half")).left()
@@ -73,7 +73,7 @@ def test_a_border_is_found_to_one_part_in_twenty_and_exactly_in_whole_numbers(
     ],
 )  # fmt: skip
 def test_the_harshest_value_passes_of_all_and_the_mildest_fails_of_none(
-    look: Look, axis: Axis, ends: tuple[str, str]
+    look: Searcher, axis: Axis, ends: tuple[str, str]
 ) -> None:
     every, none = (
         look(axis, lambda _, answer=passes: answer).to_json() for passes in (True, False)
@@ -90,7 +90,7 @@ def test_what_is_found_first_does_not_matter() -> None:
         assert (edge.fails, edge.reason) == (OUTAGE.low, "mild")
 
 
-def test_an_interrupt_keeps_what_was_found(look: Look) -> None:
+def test_an_interrupt_keeps_what_was_found(look: Searcher) -> None:
     search = look(OUTAGE, lambda value: value <= 42.0, interrupted_after=4)
     edge, found = search.edge(), search.to_json()
     assert edge.passes <= 42.0 < edge.fails

@@ -1,6 +1,6 @@
 """Codes of evidence: those of chaoslab, and those that a fault of another package brings."""
 
-from chaoslab.core.payloads import Lack, Leaving, PushRefusal, Status
+from chaoslab.core.payloads import IdlePeriod, Leaving, PushRefusal, Status
 from chaoslab.diloco.syncer.decisions import LeaveReason, Refusal
 from chaoslab.faults.evidence.base import Evidence, EvidenceCode
 from chaoslab.faults.evidence.codes import Code
@@ -11,7 +11,7 @@ class OwnCode(EvidenceCode):
     """What a package with a fault of its own declares."""
 
     DOZED = "toy.dozed", Status.WEAK
-    NO_BED = "toy.no_bed", Status.FAILED, Lack.AT_START
+    NO_BED = "toy.no_bed", Status.FAILED, IdlePeriod.AT_START
 
 
 def test_a_code_of_another_package_has_its_status_like_those_of_chaoslab() -> None:
@@ -19,9 +19,9 @@ def test_a_code_of_another_package_has_its_status_like_those_of_chaoslab() -> No
         target="learner-0", code=OwnCode.DOZED, requested={}, measured={}, text="learner-0 dozed"
     )
     assert (evidence.status, evidence.code.value) == (Status.WEAK, "toy.dozed")
-    assert evidence.code.lack is None
+    assert evidence.code.idle is None
     assert no_evidence(OwnCode.NO_BED, "had no bed").code.status is Status.FAILED
-    assert OwnCode.NO_BED.lack is Lack.AT_START
+    assert OwnCode.NO_BED.idle is IdlePeriod.AT_START
 
 
 def test_codes_of_chaoslab_have_no_dot_which_those_of_others_have() -> None:

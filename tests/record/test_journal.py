@@ -382,11 +382,11 @@ def test_observers_wait_while_it_is_urgent_and_miss_nothing(tmp_path: Path) -> N
     seen, kinds = Seen(), [Kind.FAULT_INJECTING, Kind.FAULT_INJECTED, Kind.NODE_PROBED]
     with Journal(tmp_path, VirtualClock(), observers=[seen]) as journal:
         for kind in kinds[:2]:
-            journal.hurry(is_urgent=True)
+            journal.defer_observers(is_urgent=True)
             journal.write(observed(kind))
         assert seen == []
         assert [event.kind for event in journal.history.events] == kinds[:2]
-        journal.hurry(is_urgent=False)
+        journal.defer_observers(is_urgent=False)
         assert seen == kinds[:2]
         journal.write(observed(kinds[2]))
     assert seen == kinds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.checks.control_run import why_not_comparable
+from chaoslab.checks.twin import why_not_comparable
 from chaoslab.checks.verdict import judge
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError

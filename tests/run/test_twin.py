@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.checks.control_run import why_not_whole
+from chaoslab.checks.twin import why_not_whole
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Kind
 from chaoslab.fleet.docker.settings import Containers, Docker

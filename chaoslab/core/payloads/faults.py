@@ -16,7 +16,7 @@ class Status(StrEnum):
     """Nothing shows that it took effect."""
 
 
-class Lack(StrEnum):
+class IdlePeriod(StrEnum):
     """Periods in which there was nothing to break, such as a link without traffic.
 
     The record, not the fault, says whether another of the plan's own faults explains it.
@@ -127,5 +127,5 @@ class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     text: str
     proof: tuple[int, ...]
     """`seq` of the events that prove it."""
-    lack: Lack | None = None
+    idle: IdlePeriod | None = None
     """When what the fault breaks was not there."""

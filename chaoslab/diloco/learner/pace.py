@@ -22,11 +22,11 @@ from chaoslab.core.events import Json
 _CALM_STEPS = 60
 """Steps whose median is the learner's own step time."""
 _NAP_S = 0.1
-"""Polling interval while waiting, in s, so that `hurry` takes effect."""
+"""Polling interval while waiting, in s, so that `stop_waiting` takes effect."""
 
 
 class Pace:
-    """Pace of one training thread. The hooks and `hurry` may be called from another one."""
+    """Pace of one training thread. The hooks and `stop_waiting` may be called from another one."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Pace:
         asked = facts.get("step_s")
         self._step_time_s = self._given_s if asked is None else _checked(float(str(asked)))
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting: the learner is leaving."""
         self._is_leaving = True
 

@@ -146,7 +146,7 @@ class Learner:
     def ask_to_leave(self) -> None:
         """Leave after the current step."""
         self._leaving = "preempted" if self._was_noticed else "asked"
-        self._replica.pace.hurry()
+        self._replica.pace.stop_waiting()
 
     def _note_preemption(self) -> None:
         self._was_noticed = True  # reported by the thread: in a handler, a line may be half written

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Self
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import Lack, Status
+from chaoslab.core.payloads import IdlePeriod, Status
 
 
 class EvidenceCode(StrEnum):
-    """Base of reason codes of evidence; each has a status, and `lack` if nothing was to break.
+    """Base of reason codes of evidence; each has a status, and `idle` if nothing was to break.
 
     Those of chaoslab are in `codes`. A package with faults of its own may bring more: a subclass
     whose members are `NAME = "family.name", Status.WEAK`. A record holds the status beside the
@@ -18,12 +18,12 @@ class EvidenceCode(StrEnum):
     """
 
     status: Status
-    lack: Lack | None
+    idle: IdlePeriod | None
 
-    def __new__(cls, name: str, status: Status, lack: Lack | None = None) -> Self:
+    def __new__(cls, name: str, status: Status, idle: IdlePeriod | None = None) -> Self:
         """One code with the status that it stands for."""
         code = str.__new__(cls, name)
-        code._value_, code.status, code.lack = name, status, lack
+        code._value_, code.status, code.idle = name, status, idle
         return code
 
 

@@ -4,7 +4,7 @@ Each code belongs to one status. Programs decide by the code; the text of a piec
 people and may change.
 """
 
-from chaoslab.core.payloads import Lack, Status
+from chaoslab.core.payloads import IdlePeriod, Status
 from chaoslab.faults.evidence.base import EvidenceCode
 
 
@@ -93,15 +93,15 @@ class Code(EvidenceCode):
     """The learner lost its connection where it should only hang."""
     STILL_WORKING = "still_working", Status.FAILED
     """A learner that should hang went on pushing new work."""
-    NO_STREAM = "no_stream", Status.FAILED, Lack.AT_START
+    NO_STREAM = "no_stream", Status.FAILED, IdlePeriod.AT_START
     """The learner had no stream to the syncer when the fault began."""
-    NO_TRAFFIC_BEFORE = "no_traffic_before", Status.FAILED, Lack.AT_START
+    NO_TRAFFIC_BEFORE = "no_traffic_before", Status.FAILED, IdlePeriod.AT_START
     """The link carried no traffic when the fault began."""
-    SILENCED_BEFORE = "silenced_before", Status.FAILED, Lack.AT_START
+    SILENCED_BEFORE = "silenced_before", Status.FAILED, IdlePeriod.AT_START
     """Another fault had silenced the link when this one began."""
-    NO_TRAFFIC = "no_traffic", Status.FAILED, Lack.THROUGHOUT
+    NO_TRAFFIC = "no_traffic", Status.FAILED, IdlePeriod.THROUGHOUT
     """The link carried no traffic during the fault."""
-    NO_LINK_REPORT = "no_link_report", Status.FAILED, Lack.THROUGHOUT
+    NO_LINK_REPORT = "no_link_report", Status.FAILED, IdlePeriod.THROUGHOUT
     """The receiving end of the link did not report at the end of the fault."""
-    NO_PUSH = "no_push", Status.FAILED, Lack.THROUGHOUT
+    NO_PUSH = "no_push", Status.FAILED, IdlePeriod.THROUGHOUT
     """The learner pushed nothing during the fault."""

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import (
-    Lack,
+    IdlePeriod,
     LinkCleared,
     LinkClosed,
     LinkMeasured,
@@ -324,7 +324,7 @@ def reports(events: Iterable[Event], way: Direction | None = None) -> list[Event
 
 def worst(found: Sequence[Found]) -> Found:
     """One finding out of several about one target: the worst status, all that was measured."""
-    first = min(found, key=lambda one: _WORST_FIRST.index((one.code.status, one.code.lack)))
+    first = min(found, key=lambda one: _WORST_FIRST.index((one.code.status, one.code.idle)))
     return Found(
         code=first.code,
         text=" and ".join(one.text for one in found if one.code.status is first.code.status),
@@ -335,8 +335,8 @@ def worst(found: Sequence[Found]) -> Found:
 
 _WORST_FIRST = (
     (Status.FAILED, None),
-    (Status.FAILED, Lack.THROUGHOUT),
-    (Status.FAILED, Lack.AT_START),
+    (Status.FAILED, IdlePeriod.THROUGHOUT),
+    (Status.FAILED, IdlePeriod.AT_START),
     (Status.WEAK, None),
     (Status.PROVED, None),
 )

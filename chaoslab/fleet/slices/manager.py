@@ -204,7 +204,7 @@ class SliceManager:
             if known.is_gone(now_s) and not known.is_faulted:
                 self._begin(name, known.cause, now_s)
             self._advance(known, now_s)
-        self._watch.hurry(any(known.is_change_awaited for known in self._slices.values()))
+        self._watch.await_change(any(known.is_change_awaited for known in self._slices.values()))
         said, self._unsaid = self._unsaid, []
         return said
 

@@ -26,7 +26,7 @@ class SliceWatch:
         self._provider, self._every_s = provider, every_s
         self.first = tuple(provider.look())
         self._heard: queue.SimpleQueue[Sequence[SliceReport] | Exception] = queue.SimpleQueue()
-        self._is_closed = self._is_hurried = False
+        self._is_closed = self._is_awaited = False
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="slice watch", daemon=True)
 
@@ -41,11 +41,11 @@ class SliceWatch:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def hurry(self, is_hurried: bool, /) -> None:
+    def await_change(self, is_awaited: bool, /) -> None:
         """Whether a change is waited for: then the provider is asked at once, and every second."""
-        if is_hurried and not self._is_hurried:
+        if is_awaited and not self._is_awaited:
             self._woken.set()
-        self._is_hurried = is_hurried
+        self._is_awaited = is_awaited
 
     def news(self) -> Iterator[SliceReport]:
         """Reports since the last call, in order; what was no refusal of the provider is raised."""
@@ -58,7 +58,7 @@ class SliceWatch:
     def _watch(self) -> None:
         is_refused = False
         while True:
-            self._woken.wait(min(self._every_s, _HURRIED_S) if self._is_hurried else self._every_s)
+            self._woken.wait(min(self._every_s, _HURRIED_S) if self._is_awaited else self._every_s)
             self._woken.clear()
             if self._is_closed:
                 return

@@ -70,12 +70,12 @@ class Disk(Protocol):
 class Storage:
     """Files of one node, across its incarnations."""
 
-    def __init__(self, spec: NodeSpec, its: Disk) -> None:
+    def __init__(self, spec: NodeSpec, disk: Disk) -> None:
         """A node that is to have a volume gets it here; FleetError if the place forbids that."""
-        self._spec, self._disk, self.has_volume = spec, its, spec.has_volume
+        self._spec, self._disk, self.has_volume = spec, disk, spec.has_volume
         self._is_mounted = spec.has_volume or spec.loses_power
         if self._is_mounted:
-            its.give_volume()
+            disk.give_volume()
 
     def close(self) -> None:
         """Take the volume away, if it has one."""

@@ -77,7 +77,7 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
 def test_who_leaves_does_not_rest_any_more(time: Time) -> None:
     pace = pace_of(time)
     pace.apply_slow_hook({"factor": 100})
-    pace.hurry()
+    pace.stop_waiting()
     assert time.step(pace) == pytest.approx(0.1)
 
 

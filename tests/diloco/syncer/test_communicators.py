@@ -29,7 +29,7 @@ class Part:
     """It has computed them, and waits for those of the others."""
 
 
-class Together(World):
+class CommunicatorWorld(World):
     """Learners that step only together. They take orders when they step next, the newest alone."""
 
     def __init__(self, mode: str, **changes: object) -> None:
@@ -152,15 +152,15 @@ class Together(World):
             super().settle(1)
 
 
-def together(mode: str, *names: str, **changes: object) -> Together:
-    world = Together(mode, **changes)
+def together(mode: str, *names: str, **changes: object) -> CommunicatorWorld:
+    world = CommunicatorWorld(mode, **changes)
     for name in names or NAMES:
         world.join(name)
     world.settle(3)
     return world
 
 
-def members(world: Together) -> list[str]:
+def members(world: CommunicatorWorld) -> list[str]:
     return sorted(member.learner for member in world.formed[-1].members)
 
 
@@ -362,7 +362,7 @@ moves = st.lists(
 
 def train_together(mode: str, moves: list[tuple[str, object]]) -> None:
     """Whatever happened, all learners train in one communicator after it."""
-    world = Together(mode)
+    world = CommunicatorWorld(mode)
     for name in NAMES:
         world.join(name)
     for move, argument in moves:

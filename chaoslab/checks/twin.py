@@ -1,4 +1,4 @@
-"""Whether the fault-free twin of a run can be compared with it: its own, whole, and another record.
+"""Comparability of a run with its fault-free twin: its own, whole, and another record.
 
 run.started of both ─► same seed, learners, training, data, code, machine? ─┐
 the twin's record ───► ended by its stop rule, evaluated, nobody lost? ─────┴─► "", or why not
@@ -34,14 +34,14 @@ equal tokens, not at equal times."""
 
 def why_not_comparable(run: History, twin: History) -> str:
     """Why the twin says nothing about the run; empty if it does."""
-    mine, its = run.last(RunStarted), twin.last(RunStarted)
-    if mine is None or its is None:
+    mine, other = run.last(RunStarted), twin.last(RunStarted)
+    if mine is None or other is None:
         return f"the record of the {'run' if mine is None else 'twin'} has no beginning"
     if list(run.events) == list(twin.events):
         return "it is the record of the run itself"
-    if not its.payload.is_twin or twin.of(FaultInjecting):
+    if not other.payload.is_twin or twin.of(FaultInjecting):
         return "it is a run of its own, and no fault-free twin"
-    parts = _differences(mine.payload, its.payload), _other_images(run, twin), _pace(run, twin)
+    parts = _differences(mine.payload, other.payload), _other_images(run, twin), _pace(run, twin)
     if differences := [one for part in parts for one in part]:
         return f"it differs from the run in {', '.join(differences)}"
     return why_not_whole(twin)
