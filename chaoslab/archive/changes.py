@@ -1,4 +1,4 @@
-"""What is different between two runs besides their results: seed, plan, code, machine.
+"""Differences between two runs besides their results: seed, plan, code, machine.
 
 run.json, plan.resolved.yaml, provenance of both ─► changes ─► (area, what, before, after), …
 """

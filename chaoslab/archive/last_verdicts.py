@@ -1,4 +1,4 @@
-"""What holds now: the newest run of each plan on each fleet, and whether its verdict still is one.
+"""Last verdicts: the newest run of each plan on each fleet, and whether it still says anything.
 
     plan, --set, fleet ─► its newest run that is over ─┬─ without a verdict ──► NOT_JUDGED
                                                        ├─ older than asked ───► EXPIRED

@@ -1,4 +1,4 @@
-"""What nodes take from each other when one machine has all of them, and what they need alone.
+"""Share of one machine that nodes take from each other, and what they need alone.
 
     machine.sampled ─► cores ─┬─ who started or trained at that time ─► work of a start
                               └─ processor time of the run's nodes ───► work of a step

@@ -1,4 +1,4 @@
-"""What did each link carry, how much did training need of it, and how much was it spared?
+"""Bandwidth of each link: what it carried, what training needed of it, what it was spared.
 
     up     learner ──► syncer      counted by the syncer, where it arrives
     down   syncer ──► learner      counted by the learner, where it arrives

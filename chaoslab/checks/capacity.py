@@ -1,4 +1,4 @@
-"""How fast each learner is by itself, and how much of that faults took away without taking it away.
+"""Capacity of each learner by itself, and how much of it faults took without taking it away.
 
     baseline: learner-0 ▇▇▇▇ learner-1 ▇▇▇▇ learner-2 ▇▇▇ (an older chip)   shares of the pace
     slowed:   learner-1 ▇▇ while injection-0 was open                        its evidence says 2.0x

@@ -1,4 +1,4 @@
-"""When each learner has to work, and at what pace it then steps, against its baseline.
+"""Duty of each learner: when it has to work, and at what pace, against its baseline.
 
     learner-2   ── baseline ──┤ on duty │▇▇▇ fault ▇▇ heal ▇▇│ on duty ├─ training ends
                                                              └ its first contribution

@@ -1,4 +1,4 @@
-"""When events of nodes happened: by their own clocks, put onto the clock of the harness.
+"""Node clocks: times of nodes' events, converted to the clock of the harness.
 
     node      ·    ·    ·    ·    ·         node_s of each event of one life
     harness   ·    ·  [ stood still ]····   time_s: when it heard of them

@@ -1,4 +1,4 @@
-"""When speeds say nothing: learners did not keep the step time that they were told, or the
+"""Pacing: runs whose speeds say nothing, because learners missed their step time, or the
 baseline is noisier than the bound of a check leaves room for.
 
     pace.set ── learner-0: period 62 ms, overruns 0 0 3 0 … ──► share of periods lost: 3 of 240

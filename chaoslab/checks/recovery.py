@@ -1,4 +1,4 @@
-"""How long after the heal until everything is as fast as before?
+"""Recovery time: from the heal until everything is as fast as before.
 
     rate of rounds    ▇▇▇▇▇▃▃▃▃▃▅▇▇▇▇▇▇      heal ──► the first window in which rounds, and the
     victim's share    ▇▇▇▇▇░░░░░░▃▇▇▇▇▇             contributions of every victim, come as often

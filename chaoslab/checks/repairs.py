@@ -1,4 +1,4 @@
-"""How long did it take to replace a lost slice, and of what did that consist?
+"""Repair time of a lost slice, and the parts that it consists of.
 
     begun ─── in the provider's queue ─── being created ─── up ─── its node starts ─── back
       └────────────── what nobody can shorten ─────────────┘         (its first step there)

@@ -1,4 +1,4 @@
-"""How often did learners dial in vain? A link that is gone must not be hammered.
+"""Retries: how often learners connected in vain. A link that is gone must not be hammered.
 
     stream ends ─ dial ─ pause ─ dial ─── pause ─── dial ──────── pause ──────── dial: answered
                   └── each of them is an attempt; the pauses grow, and no two learners' are alike

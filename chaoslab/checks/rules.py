@@ -1,4 +1,4 @@
-"""What is judged whatever the plan expects: may this run be believed at all?
+"""Rules of every run, whatever its plan expects: may its record be believed at all?
 
     baseline steady? ─► every fault proved? ─► links whole? ─► run and training finished by
           │ no                │ no, or not undone  │ no        themselves? ─► clean?

@@ -1,4 +1,4 @@
-"""How old is what each learner trains on? Versions adopted against versions merged.
+"""Staleness: versions that each learner trains on, against the versions that were merged.
 
     merged   v7 ── v8 ── v9 ── v10          learner-1 holds v7 when v10 is merged: 3 behind
     adopted  v7 ──────── v8 ── v9

@@ -1,4 +1,4 @@
-"""What the record says happened when: the frame that every check measures in.
+"""Timeline of a record: the moments between which every check measures.
 
     run.started ── baseline ──► baseline.measured ── faults open and heal ──► training ends ── stop
                                      │◄──────────── judged here ────────────►│

@@ -1,4 +1,4 @@
-"""Who ended, left training or took part without the harness or the syncer having asked for it.
+"""Unrequested exits: nodes that ended, left or joined, asked by neither harness nor syncer.
 
     exit that the evidence of an injection on the node names              ─► asked for
     exit by a signal that the harness sent while an injection was on it   ─► asked for

@@ -1,4 +1,4 @@
-"""How a check says what it found: violations make a FAIL, too few samples an UNKNOWN.
+"""Findings of a check: violations make a FAIL, too few samples an UNKNOWN.
 
     the check ─► [Violation or Doubt, …] ─► conclude ─► Finding, the first violation first
                  the worst that it measured ──┘

@@ -1,4 +1,4 @@
-"""What a shell is offered for an argument: plans, runs, entries of the catalog, fleets, commits.
+"""Completions of a shell: plans, runs, entries of the catalog, fleets, commits.
 
 Each imports what it needs when it is asked, so that `--help` needs click alone. A folder that is
 not there has nothing to offer.

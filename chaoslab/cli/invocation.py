@@ -1,4 +1,4 @@
-"""What the command line remembers while a command goes on, so that a crash finds its record."""
+"""Memory of the command line while a command goes on, so that a crash finds its record."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

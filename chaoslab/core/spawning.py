@@ -1,4 +1,4 @@
-"""What a new process of this package begins with: its import path, the spawn guard and its gate."""
+"""Start of a new process of this package: its import path, the spawn guard and its gate."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What a cell of an experiment can be: its settings, and what it measures with one seed."""
+"""Kinds of an experiment's cells: their settings, and what they measure with one seed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a run by choice does not have, and what of its plan is therefore not judged.
+"""Parts that a run does not have by choice, and what of its plan is therefore not judged.
 
 twin: false ────────────────────► no twin ──────────┐
 a training that others started ───► no twin, no whole ┼─► run.started `without` ─► `left_out`

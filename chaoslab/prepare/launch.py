@@ -1,4 +1,4 @@
-"""How the run under test is started: a plan's `training` as command lines and environments.
+"""Launch of the run under test: a plan's `training` as command lines and environments.
 
     FaultPlan ─ Launch ──► NodeSpec of the syncer ─────────────────── SYNCER_READY: address
                        └─► NodeSpecs of the learners, given their links' addresses

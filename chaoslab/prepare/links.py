@@ -1,4 +1,4 @@
-"""Which links a plan gets: the kind it says or needs, and the profiles of its regions.
+"""Links of a plan: the kind that it names or needs, and the profiles of its regions.
 
     fleet.links ────────────────────────► LinksSettings ─ the fleet's `links` ─► Links ─┐
        └ nothing said: the fleet's own if anything needs links, none otherwise          ├► LinkSetup

@@ -1,4 +1,4 @@
-"""What of a plan can never pass, and what can hardly fail: named before anything starts.
+"""Lint of a plan: what can never pass, and what can hardly fail, named before the start.
 
     plan, schedule ─┬─► impossible ─► PlanError at file:line:key, with what to write
                     └─► doubtful ───► a warning in `chaoslab plan` and at the start of a run

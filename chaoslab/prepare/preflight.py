@@ -1,4 +1,4 @@
-"""Refusal of what fleet, links or task cannot do, before anything starts, with the reason.
+"""Preflight: what fleet, links or task cannot do is refused before the start, with the reason.
 
 injections ── needs ───► abilities of the fleet ─┐
            ├─ shapings ► abilities of the links ─┼─► AbilityError, PlanError, or nothing

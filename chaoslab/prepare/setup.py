@@ -1,4 +1,4 @@
-"""What a run is carried out with: a fleet and its clock, links, and the text of the plan."""
+"""Setup of a run: a fleet and its clock, links, and the text of the plan."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

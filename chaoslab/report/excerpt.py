@@ -1,4 +1,4 @@
-"""What of a record stands behind its findings: marked lines and their surroundings.
+"""Excerpt of a record behind its findings: marked lines and their surroundings.
 
 History + Verdict ─► told ─► every line of the timeline, those of a finding marked
                               └─► excerpt ─► two seconds around each mark, counts between them

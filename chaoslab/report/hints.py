@@ -1,4 +1,4 @@
-"""What to try after a finding that is not PASS: one hint for each code, and one for any other.
+"""Hints after a finding that is not PASS: one for each code, and one for any other.
 
     Finding.codes ─► hint ─► "give it more time: `chaoslab run … --set settle=60s`"
 

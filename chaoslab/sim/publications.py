@@ -1,4 +1,4 @@
-"""What one life of a simulated syncer has published: the newest version of each fragment.
+"""Publications of one life of a simulated syncer: the newest version of each fragment.
 
 Only what is on disk is published. Who holds another version than the newest is sent it again.
 """

@@ -1,4 +1,4 @@
-"""Who else is told of a run: --notify URL, --metrics ADDRESS and, once it is over, --otlp URL.
+"""Listeners of a run: --notify URL, --metrics ADDRESS and, once it is over, --otlp URL.
 
     Listeners.observers ─► the run        made, judged ◄─ the command        closed when it ends
 

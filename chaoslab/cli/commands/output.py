@@ -1,4 +1,4 @@
-"""What every command does alike: results on stdout, everything else on stderr.
+"""Output of every command: results on stdout, everything else on stderr.
 
 result ─► print_result ─► stdout        next thing to try ─► advise ─► stderr
 """

@@ -1,4 +1,4 @@
-"""What both ends of a stream share: limits, receiving, received items, delays between reconnects.
+"""Streams, for both ends: limits, receiving, received items, delays between reconnects.
 
     frames ─► Assembler ─► Pings.handle, or deliver(Received) …  ─► Closed
 

@@ -1,4 +1,4 @@
-"""What a command line says of the node that it runs.
+"""Nodes found by their command lines: role and flags of the program.
 
 python -m chaoslab.diloco.learner --name=learner-0 --syncer syncer:4600 ─► Command
 """

@@ -1,4 +1,4 @@
-"""What a node printed before it was found: of all that, what says how things stand now.
+"""Past of a node, printed before it was found: the part that describes its present state.
 
     output so far ─ chunks ─► Past ─┬─ lines         state, in the order in which it was printed
                                     └─ incarnation   of the node, by its own word

@@ -1,4 +1,4 @@
-"""What brings an attached node back: written down before it is broken, outside the record.
+"""Recipes that bring an attached node back: written before it is broken, outside the record.
 
     before the first fault ─► Recipe ─► <private folder>/<node>/recipe.json, mode 0600
     heal, janitor, `chaoslab heal` ─► restore ─► goes on, or runs again by its own command

@@ -1,4 +1,4 @@
-"""What brings a container of an attached training back; see `restoring`.
+"""Restoring of a container of an attached training; see `restoring`.
 
 ContainerRecipe ─► Engine: unpause, connect, start
 """

@@ -1,4 +1,4 @@
-"""What lets a node in a pod of an attached training go on; see `restoring`.
+"""Restoring of a node in a pod of an attached training; see `restoring`.
 
 PodRecipe ─► Cluster: the pod in which the node runs now ─► SIGCONT, SIGUSR2
 

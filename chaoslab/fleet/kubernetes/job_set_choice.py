@@ -1,4 +1,4 @@
-"""Whether the nodes of a plan are the Jobs of JobSets, by the plan and by the cluster.
+"""Choice between Jobs of JobSets and pods for a plan's nodes, by the plan and by the cluster.
 
     fleet.heal, fleet.job_set, learners ──────┐
     the server: has it JobSets, do they start ├─► "" or why not ─┬─ auto ──► plain Jobs

@@ -1,4 +1,4 @@
-"""What a cluster's API server refuses, as errors. Needs none of its client's packages."""
+"""Refusals of a cluster's API server, as errors. Needs none of its client's packages."""
 
 from chaoslab.core.errors import FleetError
 

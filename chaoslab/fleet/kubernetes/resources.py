@@ -1,4 +1,4 @@
-"""Where objects are in the API of Kubernetes, by kind."""
+"""Paths of objects in the API of Kubernetes, by kind."""
 
 from dataclasses import dataclass
 from typing import Final

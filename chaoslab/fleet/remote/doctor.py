@@ -1,4 +1,4 @@
-"""What the hosts of an inventory can do, and what earlier runs left on them: `chaoslab doctor`.
+"""Doctor of an inventory's hosts: what they can do, and what earlier runs left on them.
 
     inventory ─► each host: code delivered ─► agent doctor ─► abilities, leftovers
 

@@ -1,4 +1,4 @@
-"""What slows a node in every fleet: a share of its CPU time, and rests after its steps.
+"""Slowness of a node, for every fleet: a share of its CPU time, and rests after its steps.
 
 CpuShare   cores now = cores when calm / factor * correction; a fleet says how it holds a node
 StepRest   the learner rests after each step, by its test hook

@@ -1,4 +1,4 @@
-"""What the live page shows: the story of the run, and what people decided and predicted.
+"""Picture for the live page: the story of the run, and what people decided and predicted.
 
     Event ─► Picture.see ─► RunStory: learners, injections, rounds, counts, what waits
                         ├─► changes and predictions of each fault

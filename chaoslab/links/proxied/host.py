@@ -1,4 +1,4 @@
-"""Where a proxy server runs: a process of this machine (`process`), or a container, say.
+"""Proxy hosts, on which a proxy server runs: this machine (`process`), or a container, say.
 
 ProxiedLinks ── open, port, ended, close ──► ProxyHost ──► the server, wherever it is
 ── its API at host:port, reached from here ──►

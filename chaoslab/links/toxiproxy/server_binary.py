@@ -1,4 +1,4 @@
-"""Where a Toxiproxy server comes from: found on this machine, or installed at a pinned version.
+"""Binary of a Toxiproxy server: found on this machine, or installed at a pinned version.
 
     find ──► PATH, else the cache ──► a binary, or None
     install ──► `go install` of the pinned version, else the official release with its checksum

@@ -1,4 +1,4 @@
-"""How a dataclass field reads in a plan: its key, the quantity it holds, its documentation.
+"""Conventions of plan keys: a dataclass field's key, the quantity that it has, its documentation.
 
     within_s: Duration = 30.0      ──►   within: 30s        (default 30 s)
 

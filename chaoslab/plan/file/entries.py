@@ -1,4 +1,4 @@
-"""What a plan consists of, as dataclasses with its keys: frame, fleet, faults, checks.
+"""Entries of a plan, as dataclasses with its keys: frame, fleet, faults, checks.
 
     {fault: process.kill, target: {learners: 50%}, at: {round: 3}, for: 6s, signal: SIGTERM}
       └─ merged: keys of every fault + settings of this one ──► FaultSpec(settings=Kill(…))

@@ -1,4 +1,4 @@
-"""What a plan names outside itself, and whether it is there: text, a task or programs of one's own.
+"""References of a plan that must exist: text, a task or programs of one's own.
 
     training.data ─► stdlib | a file | a folder | a glob pattern, seen from the current folder
     training.task, fleet.programs ─► package.module, on sys.path or in the current folder;

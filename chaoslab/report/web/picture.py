@@ -1,4 +1,4 @@
-"""What a page draws of a run, from its story.
+"""Picture of a run for a page, from its story.
 
     RunStory ─► run_data ─► JSON ─► the scripts of the page draw it
 

@@ -1,4 +1,4 @@
-"""What is delivered: this very chaoslab as an archive, and the list of libraries that it needs.
+"""Package for a host: this very chaoslab as an archive, and the list of libraries it needs.
 
     the package, wherever it was imported from ─► tar.gz ──────────────────────┐
     the libraries installed here, and what they need in turn ─► name==version ──┴─► SHA-256

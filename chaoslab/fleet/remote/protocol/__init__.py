@@ -1,1 +1,1 @@
-"""What a harness and its hosts have in common: messages, names, and a way from one to the other."""
+"""Protocol of a harness and its hosts: messages, names, and a way from one to the other."""

@@ -1,4 +1,4 @@
-"""How one host is reached: interface between a remote fleet and its transport.
+"""Reach of one host: interface between a remote fleet and its transport.
 
     RemoteFleet ── run a command, connect to a socket ──► Reach ─┬─ ssh (`ssh.connection`)
                                                                  └─ this machine (tests)
