@@ -134,7 +134,7 @@ def _ended_wrongly(
     final: Event[LearnerFinal], syncer: Event[SyncerFinal], published: _Published
 ) -> Iterator[Violation]:
     """A learner's last versions against the syncer's, its digests against what was published."""
-    who = final.payload.learner
+    learner = final.payload.learner
     versions, digests = final.payload.versions, final.payload.digests
     for fragment, version in syncer.payload.versions.items():
         merged = published.get((fragment, version))
@@ -143,14 +143,14 @@ def _ended_wrongly(
             yield Violation.at(
                 final,
                 Code.NOT_CONVERGED,
-                f"{who} ended with version {versions.get(fragment)} of fragment {fragment}, the "
-                f"syncer with {version}: they did not converge",
+                f"{learner} ended with version {versions.get(fragment)} of fragment {fragment}, "
+                f"the syncer with {version}: they did not converge",
             )
         elif digests.get(fragment) != wanted:
             yield Violation.at(
                 final,
                 Code.ENDED_WITH_OTHER_STATE,
-                f"{who} ended with other parameters than the syncer published as version "
+                f"{learner} ended with other parameters than the syncer published as version "
                 f"{version} of fragment {fragment}",
             )
 

@@ -90,14 +90,14 @@ class LearnersRejoin:
     def judge(self, history: History) -> Finding:
         """The second answer against what is expected of it."""
         found = asked(returns(history, within_s=self.within_s))
-        missing = tuple(who for who, back in found.items() if back.rejoined is False)
+        missing = tuple(learner for learner, back in found.items() if back.rejoined is False)
         late = overdue(history, within_s=self.within_s)
         if not found:
             return unknown(
                 self.name, Code.NO_FAULT, "no fault took a learner away that the plan gives back"
             )
         if not late and any(back.rejoined is not True for back in found.values()):
-            away = [who for who, back in found.items() if back.rejoined is not True]
+            away = [learner for learner, back in found.items() if back.rejoined is not True]
             text = f"{', '.join(away)} did not rejoin, and had less than {self.within_s:g} s for it"
             return unknown(self.name, Code.TOO_LITTLE_TIME, text, samples=len(found), culprits=away)
         is_met = (not missing) is self.expected
@@ -116,7 +116,7 @@ class LearnersRejoin:
 
 def asked(found: Mapping[str, Return]) -> Mapping[str, Return]:
     """The learners that the plan asks to return, and what became of them."""
-    return {who: back for who, back in found.items() if back.was_asked}
+    return {learner: back for learner, back in found.items() if back.was_asked}
 
 
 def rejoin_within_s(expect: Sequence[Check]) -> float:

@@ -145,38 +145,38 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
     missed: set[str] = set()
     """Learners that were not back once, though they had time for it."""
     for absence in absences(history):
-        who, clock_s = absence.learner, absence.clock_s(absence.accepted)
+        learner, clock_s = absence.learner, absence.clock_s(absence.accepted)
         if not absence.was_to_be_healed:
-            found.setdefault(who, _NOT_ASKED)
+            found.setdefault(learner, _NOT_ASKED)
             continue
         is_back, is_late = bool(absence.merged), _is_late(absence, within_s)
-        longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
+        longest_s[learner] = max(longest_s.get(learner, 0.0), clock_s or 0.0)
         if is_late:
-            missed.add(who)
-        found[who] = Return(
+            missed.add(learner)
+        found[learner] = Return(
             rejoined=_has_rejoined(is_back=is_back, had_time=is_late, history=history),
-            after_s=round(longest_s[who], 3) if is_back else None,
+            after_s=round(longest_s[learner], 3) if is_back else None,
         )
     for outage in outages(history):
         if not outage.was_to_be_healed:
             found = dict.fromkeys(outage.returns, _NOT_ASKED) | found
             continue
-        missed.update(who for who, left_s in outage.unheard_s.items() if left_s >= within_s)
-        for who in outage.returns:
-            is_back = _has_merged(history, outage, who)
-            longest_s[who] = max(longest_s.get(who, 0.0), outage.after_s(who) or 0.0)
-            if outage.is_last and (who not in found or found[who].rejoined is not False):
-                found[who] = Return(
+        missed.update(learner for learner, left_s in outage.unheard_s.items() if left_s >= within_s)
+        for learner in outage.returns:
+            is_back = _has_merged(history, outage, learner)
+            longest_s[learner] = max(longest_s.get(learner, 0.0), outage.after_s(learner) or 0.0)
+            if outage.is_last and (learner not in found or found[learner].rejoined is not False):
+                found[learner] = Return(
                     rejoined=_has_rejoined(
                         is_back=is_back,
                         had_time=_had_time(outage, within_s),
                         history=history,
                     ),
-                    after_s=round(longest_s[who], 3) if is_back else None,
+                    after_s=round(longest_s[learner], 3) if is_back else None,
                 )
     return {
-        who: replace(back, rejoined=False, after_s=None) if who in missed else back
-        for who, back in found.items()
+        learner: replace(back, rejoined=False, after_s=None) if learner in missed else back
+        for learner, back in found.items()
     }
 
 
@@ -189,9 +189,13 @@ def overdue(history: History, *, within_s: float) -> frozenset[str]:
     }
     for outage in outages(history):
         if outage.is_last and _had_time(outage, within_s):
-            late.update(who for who in outage.returns if not _has_merged(history, outage, who))
+            late.update(
+                learner for learner in outage.returns if not _has_merged(history, outage, learner)
+            )
     found = returns(history, within_s=within_s)
-    return frozenset(who for who, back in found.items() if back.rejoined is False and who in late)
+    return frozenset(
+        learner for learner, back in found.items() if back.rejoined is False and learner in late
+    )
 
 
 def _has_rejoined(*, is_back: bool, had_time: bool, history: History) -> bool | None:
@@ -287,10 +291,10 @@ class Since:
 def afterwards(history: History, found: Mapping[str, Return]) -> Mapping[str, Since]:
     """By learner that is back."""
     return {
-        who: _since(history, who, back_s)
-        for who, back in found.items()
+        learner: _since(history, learner, back_s)
+        for learner, back in found.items()
         if back.rejoined
-        for back_s in [max(_backs_s(history, who), default=None)]
+        for back_s in [max(_backs_s(history, learner), default=None)]
         if back_s is not None
     }
 

@@ -123,9 +123,9 @@ class ContributionShare:
 
     def _drag(self, drag: float | None, slow: Sequence[Slowed]) -> Iterator[Violation]:
         if drag is not None and drag > self.max_drag:
-            who = ", ".join(dict.fromkeys(one.learner for one in slow))
+            names = ", ".join(dict.fromkeys(one.learner for one in slow))
             text = (
-                f"beside {who}, which was slow, merges came {drag:.2f}x as far apart as before; "
+                f"beside {names}, which was slow, merges came {drag:.2f}x as far apart as before; "
                 f"the bound is {self.max_drag:g}x"
             )
             yield Violation.at(slow[0].evidence, Code.SLOW_LEARNER_AWAITED, text, "")

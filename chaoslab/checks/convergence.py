@@ -282,20 +282,19 @@ def _unhealthy(
 ) -> Violation:
     said = event.payload
     if isinstance(said, EvaluationMeasured):
-        who, where = "the evaluation", f"at {said.committed_tokens:,.0f} committed tokens"
+        subject, where = "the evaluation", f"at {said.committed_tokens:,.0f} committed tokens"
     else:
-        who, where = said.learner, f"at {event.time_s:.1f} s"
+        subject, where = said.learner, f"at {event.time_s:.1f} s"
     if not math.isfinite(value):
         return Violation.at(
-            event, Code.LOSS_NOT_FINITE, f"{who}'s loss became {value} {where}", who
+            event, Code.LOSS_NOT_FINITE, f"{subject}'s loss became {value} {where}", subject
         )
-    text = (
-        f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f} (`max_loss: {factor:g}x`)"
-    )
-    return Violation.at(event, Code.LOSS_TOO_HIGH, text, who)
+    limit = f"the bound is {bound:.3f} (`max_loss: {factor:g}x`)"
+    text = f"{subject}'s loss was {value:.3f} {where}; {limit}"
+    return Violation.at(event, Code.LOSS_TOO_HIGH, text, subject)
 
 
 def _asked_to_send_nonsense(history: History) -> set[str]:
     """Learners that a fault was on, and whose test hook told of updates that it spoilt."""
     spoilt = {event.payload.learner for event in history.of(UpdateTampered)}
-    return {who for story in history.faults for who in story.targets if who in spoilt}
+    return {learner for story in history.faults for learner in story.targets if learner in spoilt}

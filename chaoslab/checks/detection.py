@@ -127,9 +127,9 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
         seen_s = exited.time_s
         reasons += [(exited.payload.node, seen_s - _EXIT_SLACK_S, seen_s + _EXIT_SLACK_S)]
     for outage in outages(history):
-        for who, heard in outage.returns.items():
-            reasons += [(who, outage.gone_s, heard.time_s if heard else outage.until_s)]
-        reasons += [(who, outage.gone_s, outage.until_s) for who in outage.lent]
+        for name, heard in outage.returns.items():
+            reasons += [(name, outage.gone_s, heard.time_s if heard else outage.until_s)]
+        reasons += [(name, outage.gone_s, outage.until_s) for name in outage.lent]
     excused = union_by_name(reasons)
     for event in before_the_end(history, history.of(MemberSuspected, MemberLeft)):
         learner, time_s = event.payload.learner, event.time_s

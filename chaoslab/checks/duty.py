@@ -57,7 +57,7 @@ class Duty:
         """`baseline_s`: when the baseline ended, in s."""
         measured = history.last(BaselineMeasured)
         step_s = measured.payload.step_s if measured else {}
-        self._pace = {who: 1 / own_s for who, own_s in step_s.items() if 0 < own_s < inf}
+        self._pace = {learner: 1 / own_s for learner, own_s in step_s.items() if 0 < own_s < inf}
         self._keeps_pace = history.last(PaceSet) is not None
         self._full = union(
             (event.time_s - event.payload.window_s, event.time_s)
@@ -65,14 +65,14 @@ class Duty:
             if is_full(event) or event.payload.nodes == 0
         )
         """When learners may have lacked a core: where no node is on this machine, nobody knows."""
-        self._given = {who: _Given.of(history, who) for who in history.learners}
+        self._given = {learner: _Given.of(history, learner) for learner in history.learners}
         begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
         self.baseline = (next(begun_s, 0.0), baseline_s)
         """From when to when it was measured."""
-        self._steps = {who: _Sums.of(_steps(history, who)) for who in history.learners}
-        self._waits = {who: _Sums.of(_waits(history, who)) for who in history.learners}
+        self._steps = {learner: _Sums.of(_steps(history, learner)) for learner in history.learners}
+        self._waits = {learner: _Sums.of(_waits(history, learner)) for learner in history.learners}
         self.of: Mapping[str, Stretches] = {
-            who: _duty(history, who, baseline_s) for who in history.learners
+            learner: _duty(history, learner, baseline_s) for learner in history.learners
         }
         """By learner, in order and apart."""
 
@@ -87,7 +87,7 @@ class Duty:
 
     def outrun(self, learner: str, start_s: float, end_s: float) -> float:
         """Its steps in a stretch against its baseline, as a share of the most that any has."""
-        made = {who: self.steps(who, start_s, end_s) / self.pace(who) for who in self.of}
+        made = {name: self.steps(name, start_s, end_s) / self.pace(name) for name in self.of}
         most = max(made.values())
         return made[learner] / most if most > 0 else 0.0
 
@@ -102,7 +102,7 @@ class Duty:
         if learner not in self._pace or not self.shows_speeds(*self.baseline):
             return []
         most = _ALIKE * self._pace[learner]
-        return [who for who, pace in self._pace.items() if who != learner and pace <= most]
+        return [name for name, pace in self._pace.items() if name != learner and pace <= most]
 
     def pace_share(
         self, learner: str, start_s: float, end_s: float, within: Stretches | None = None
@@ -128,8 +128,9 @@ class Duty:
             return 1.0
         shares = [
             share
-            for who in self.of
-            if who != without and (share := self.pace_share(who, start_s, end_s)) is not None
+            for learner in self.of
+            if learner != without
+            and (share := self.pace_share(learner, start_s, end_s)) is not None
         ]
         return min(1.0, median(shares)) or 1.0 if shares else 1.0
 
@@ -330,11 +331,13 @@ def _asked_to_leave(history: History, learner: str) -> Iterator[tuple[float, flo
 
 def _next_life_s(history: History, left: Event[LearnerLeft]) -> float | None:
     """When a later life first contributed, or had had its time for it; None without any."""
-    who, life = left.payload.life
-    given = (part.time_s for part in parts_of(history, who) if part.contributor.incarnation > life)
+    learner, life = left.payload.life
+    given = (
+        part.time_s for part in parts_of(history, learner) if part.contributor.incarnation > life
+    )
     joined = (
         event.time_s + _BACK_WITHIN_S
-        for event in of_learner(history, LearnerJoined, who)
+        for event in of_learner(history, LearnerJoined, learner)
         if event.payload.incarnation > life
     )
     return min([*islice(given, 1), *islice(joined, 1)], default=None)
@@ -342,11 +345,14 @@ def _next_life_s(history: History, left: Event[LearnerLeft]) -> float | None:
 
 def _is_gone(history: History, left: Event[LearnerLeft]) -> bool:
     """Whether this life ended before training did, or an injection had lent the learner."""
-    who, life = left.payload.life
+    learner, life = left.payload.life
     exits = before_the_end(history, history.of(NodeExited))
     ends = {(event.payload.node, event.payload.incarnation) for event in exits}
     lent = any(
-        story.brings_in and story.healing and story.healing.seq < left.seq and who in story.targets
+        story.brings_in
+        and story.healing
+        and story.healing.seq < left.seq
+        and learner in story.targets
         for story in history.faults
     )
-    return lent or (who, life) in ends
+    return lent or (learner, life) in ends

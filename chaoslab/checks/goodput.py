@@ -187,7 +187,7 @@ def _taken_s(history: History) -> float:
     taken = [(one.learner, _length_s(_taken(one, history))) for one in absences(history)]
     taken += [(one.learner, one.lost_share * (one.end_s - one.start_s)) for one in slowed(history)]
     paces = pace_shares(history)
-    return sum(paces.get(who, 0.0) * time_s for who, time_s in taken)
+    return sum(paces.get(learner, 0.0) * time_s for learner, time_s in taken)
 
 
 def _joined_s(history: History, stretches: Stretches) -> float:

@@ -159,7 +159,7 @@ def _unanswered(accounts: Accounts, answer_within_s: float) -> Iterator[Violatio
     excuses = _excuses(accounts.history) if missing else {}
     for entry in missing:
         sent_s = entry.event.time_s
-        own = [e for who in (None, entry.life[0], entry.epoch) for e in excuses.get(who, ())]
+        own = [e for key in (None, entry.life[0], entry.epoch) for e in excuses.get(key, ())]
         if not any(a - answer_within_s <= sent_s <= b + answer_within_s for a, b in own):
             yield _violation(
                 Code.PUSH_UNANSWERED,

@@ -180,7 +180,7 @@ def noise_of_steps(history: History, learners: Collection[str]) -> float:
     """Of the step time of the noisiest of these learners in the baseline."""
     measured = history.last(BaselineMeasured)
     found = measured.payload.step_variation if measured else {}
-    return max((found.get(who, 0.0) for who in learners), default=0.0) / sqrt(_QUARTERS)
+    return max((found.get(learner, 0.0) for learner in learners), default=0.0) / sqrt(_QUARTERS)
 
 
 def unless_noisy(finding: Finding, noise: float, *bounds: float | None) -> Finding:

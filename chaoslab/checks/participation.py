@@ -131,7 +131,9 @@ class Participation:
             f"expected of it, in each of {samples:,} windows",
             samples=samples,
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "too few rounds were merged after the baseline"),
-            numbers={"least_share": {who: round(share, 3) for who, share in sorted(least.items())}},
+            numbers={
+                "least_share": {name: round(share, 3) for name, share in sorted(least.items())}
+            },
         )
         if broken:
             finding = unless_overrun(finding, history, broken, without=finding.culprits)
@@ -179,7 +181,7 @@ class Participation:
         """Whether it contributed in the baseline as those that step as fast as it, or slower: what
         it does later is compared with that.
         """
-        known = [usual.share_since(who) for who in usual.duty.as_slow_as(learner)]
+        known = [usual.share_since(name) for name in usual.duty.as_slow_as(learner)]
         peers, own = [share for share in known if share], usual.share_since(learner)
         if own and peers and own < self.min_share * median(peers):
             text = (
@@ -196,9 +198,9 @@ class _Usual:
         self.history, self.duty = history, duty
         self.rounds = [e for e in history.of(RoundMerged) if not e.payload.is_restated]
         self.own = {
-            who: {part.seq: part for part in parts_of(history, who)
+            learner: {part.seq: part for part in parts_of(history, learner)
                   if not part.merged.payload.is_restated}
-            for who in history.learners
+            for learner in history.learners
         }  # fmt: skip
         """What each gave, by the `seq` of the round."""
         baseline = [event for event in self.rounds if event.time_s <= end_s]
@@ -207,10 +209,10 @@ class _Usual:
         """Rounds of one that a learner can be expected to contribute to, of all fragments."""
         before = baseline[-2 * self.window :]
         self._shares = {
-            who: sum(e.seq in own for e in before) / len(before) if before else 0.0
-            for who, own in self.own.items()
+            learner: sum(e.seq in own for e in before) / len(before) if before else 0.0
+            for learner, own in self.own.items()
         }
-        self.first = {who: _firsts(parts_of(history, who)) for who in history.learners}
+        self.first = {learner: _firsts(parts_of(history, learner)) for learner in history.learners}
         self.whole = {event.seq: _whole(event.payload, duty) for event in self.rounds}
         """By the `seq` of a round: its weight, and the pace of its contributors, in all."""
 

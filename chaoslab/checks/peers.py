@@ -66,11 +66,11 @@ def beside(
     out.
     """
     found = []
-    for who in never_away(history, window[-1].time_s) or history.learners:
-        times_s, values = samples.get(who, ((), ()))
+    for name in never_away(history, window[-1].time_s) or history.learners:
+        times_s, values = samples.get(name, ((), ()))
         first = bisect_left(times_s, window[0].time_s)
         end = bisect_right(times_s, window[-1].time_s)
-        if who != learner and end - first >= WINDOW // 3:
+        if name != learner and end - first >= WINDOW // 3:
             found.append(middle(values[first:end]))
     return found
 
@@ -78,7 +78,7 @@ def beside(
 def never_away(history: History, until_s: float) -> Sequence[str]:
     """The learners of the start that no fault had taken away by then."""
     gone_s = first_gone_s(history)
-    return [who for who in history.learners if gone_s[who] > until_s]
+    return [learner for learner in history.learners if gone_s[learner] > until_s]
 
 
 def middle_near(values: Sequence[float], own: float) -> float:
@@ -89,7 +89,7 @@ def middle_near(values: Sequence[float], own: float) -> float:
 @once
 def first_gone_s(history: History) -> Mapping[str, float]:
     """By learner: when a fault first took it away. One that was brought in was never there."""
-    found = {who: inf if who in history.founders else -inf for who in history.learners}
+    found = {learner: inf if learner in history.founders else -inf for learner in history.learners}
     for absence in absences(history):
         found[absence.learner] = min(found[absence.learner], absence.gone_s)
     return found

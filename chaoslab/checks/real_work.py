@@ -128,8 +128,8 @@ class RealWork:
         last, end_s = history.last(EvaluationMeasured), training_end_s(history)
         ends = [
             fmean(sample.payload.known_loss for sample in samples)
-            for who in history.learners
-            if len(samples := _before(history, who, end_s)) == WINDOW
+            for learner in history.learners
+            if len(samples := _before(history, learner, end_s)) == WINDOW
         ]
         if last is None or last.payload.is_modelled or not ends:
             return
@@ -193,7 +193,7 @@ def _after_death(history: History) -> Iterator[Violation]:
 
 def _untrained(history: History) -> float | None:
     """The highest of the first losses of the learners of the start."""
-    firsts = [of_learner(history, LearnerStep, who)[:1] for who in history.founders]
+    firsts = [of_learner(history, LearnerStep, learner)[:1] for learner in history.founders]
     losses = (event.payload.loss for first in firsts for event in first)
     return max((loss for loss in losses if loss is not None), default=None)
 
@@ -211,7 +211,7 @@ def _not_lowered(history: History) -> Iterator[Violation]:
     Learners also see their work of which nothing came, so that what they report says less.
     """
     untrained = untrained_loss(history)
-    samples = {who: of_learner(history, LearnerStep, who) for who in history.learners}
+    samples = {learner: of_learner(history, LearnerStep, learner) for learner in history.learners}
     last = [own[-1].payload.step for own in samples.values() if own]
     if untrained is None or not last or median(last) < _LONG_STEPS:
         return

@@ -121,7 +121,7 @@ class Recovery:
                 ),
                 "baseline_rounds_per_s": round(pace.rounds_per_s, 3),
                 "baseline_shares": {
-                    who: round(share, 3) for who, share in sorted(pace.shares.items())
+                    learner: round(share, 3) for learner, share in sorted(pace.shares.items())
                 },
                 "window_s": round(pace.window_s, 3),
             },
@@ -163,7 +163,7 @@ class Recovery:
             return None
         slow = self._slow(self._latest_s(heal, pace), heal.victims, pace) or ["rounds"]
         lasted = "never" if after_s is None else f"only after {after_s:.1f} s"
-        culprits = [who for who in heal.victims if f"contributions of {who}" in slow]
+        culprits = [learner for learner in heal.victims if f"contributions of {learner}" in slow]
         text = (
             f"after fault {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
             f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it"

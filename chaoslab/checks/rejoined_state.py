@@ -78,9 +78,9 @@ def _steps(joins: Sequence[Event[LearnerJoined]], history: History) -> Iterator[
         started.add(said.learner)
         heard_s = let_in_s.get((said.life, said.epoch), joined.time_s) - _HEARD_AFTER_S
         heard = [
-            of_learner_between(history, LearnerStep, who, heard_s - _HEARD_S, heard_s)[-1:]
-            for who in history.learners
-            if who != said.learner and who not in wrong
+            of_learner_between(history, LearnerStep, learner, heard_s - _HEARD_S, heard_s)[-1:]
+            for learner in history.learners
+            if learner != said.learner and learner not in wrong
         ]
         lowest = min((one.payload.step for last in heard for one in last), default=0)
         if not at_start and said.learning_rate is not None and said.step < _EARLIER * lowest:
@@ -119,12 +119,12 @@ def _rates(history: History) -> Iterator[Violation]:
     for event in history.of(LearnerJoined, LearnerStep):
         lives.setdefault(event.payload.life, []).append(event)
     first = {
-        who: min((life for name, life in lives if name == who), default=0)
-        for who in history.founders
+        learner: min((life for name, life in lives if name == learner), default=0)
+        for learner in history.founders
     }
     known = sorted(pair for life in first.items() for pair in _pairs(lives.get(life, ())))
-    for (who, life), events in lives.items():
-        if first.get(who) == life:
+    for (learner, life), events in lives.items():
+        if first.get(learner) == life:
             continue
         wrong = next(filter(None, (_off_schedule(event, known) for event in events)), None)
         if wrong is not None:

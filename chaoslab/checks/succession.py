@@ -49,7 +49,9 @@ class Succession:
         violations = [*_epochs(history), *_said_otherwise(history)]
         violations += [v for ready in lives for v in _took_up(ready, history)]
         violations += [v for outage in found for v in self._unheard(outage)]
-        clocks = [s for o in found for who in o.returns if (s := o.after_s(who)) is not None]
+        clocks = [
+            s for o in found for learner in o.returns if (s := o.after_s(learner)) is not None
+        ]
         longest_s = max(clocks, default=0.0)
         return conclude(
             self.name,
@@ -182,10 +184,10 @@ def _epochs(history: History) -> Iterator[Violation]:
 
 def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Iterator[Doubt]:
     open_ = [
-        f"{who} after fault {outage}"
+        f"{learner} after fault {outage}"
         for outage in found
-        for who in outage.returns
-        if outage.is_last and outage.after_s(who) is None
+        for learner in outage.returns
+        if outage.is_last and outage.after_s(learner) is None
     ]
     if open_:
         text = f"training ended before anything was accepted again of {', '.join(open_)}"

@@ -94,19 +94,19 @@ def _left_unasked(history: History) -> Iterator[Violation]:
     exits = history.of(NodeExited)
     by_lease = {(e.payload.node, e.payload.incarnation) for e in exits if e.payload.lease_over}
     for left in before_the_end(history, history.of(LearnerLeft)):
-        who, life = left.payload.life
-        if left.payload.reason is not LeftBecause.ASKED or (who, life) in by_lease:
+        learner, life = left.payload.life
+        if left.payload.reason is not LeftBecause.ASKED or (learner, life) in by_lease:
             continue
         if not _is_at_the_end(left, history) and not any(
-            who in story.targets and (story.takes_away or story.brings_in)
+            learner in story.targets and (story.takes_away or story.brings_in)
             and story.injecting.seq < left.seq and left.time_s <= _let_go_s(story, history)
             for story in history.faults
         ):  # fmt: skip
             text = (
-                f"{who} (incarnation {life}) left at {left.time_s:.1f} s and said that it had been "
-                "asked to, and no injection had asked it"
+                f"{learner} (incarnation {life}) left at {left.time_s:.1f} s and said that it had "
+                "been asked to, and no injection had asked it"
             )
-            yield Violation.at(left, Code.LEFT_EARLY, text, who)
+            yield Violation.at(left, Code.LEFT_EARLY, text, learner)
 
 
 def _is_at_the_end(left: Event[LearnerLeft], history: History) -> bool:
@@ -218,6 +218,6 @@ def strangers(history: History) -> Iterator[Violation]:
     for event in history.of(MemberJoined):
         said = event.payload
         if said.life not in started:
-            who = f"incarnation {said.incarnation} of {said.learner}"
-            text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
+            life = f"incarnation {said.incarnation} of {said.learner}"
+            text = f"the syncer let in {life} at {event.time_s:.1f} s, which was never started"
             yield Violation.at(event, Code.NEVER_STARTED, text, said.learner)

@@ -146,11 +146,11 @@ def oversized_pushes(history: History) -> Iterator[Violation]:
         if own is None:
             continue
         like_it = [
-            sizes.get((who, said.round), 0.0)
-            for who, peer in given.items()
+            sizes.get((learner, said.round), 0.0)
+            for learner, peer in given.items()
             if _LIKE_STEPS * peer.c_steps >= own.c_steps
-            and (who, said.round) not in bounded
-            and who not in faint
+            and (learner, said.round) not in bounded
+            and learner not in faint
         ]
         size = said.norm / sqrt(max(1, own.c_steps))
         if not like_it or size <= _LIKE_SIZE * max(like_it):

@@ -118,9 +118,11 @@ class Verdict:
             "training_continued": self.training_continued,
             "longest_gap_s": self.longest_gap_s,
             "learners_rejoined": {
-                who: asdict(back) for who, back in self.learners_rejoined.items()
+                learner: asdict(back) for learner, back in self.learners_rejoined.items()
             },
-            "worked_since": {who: asdict(since) for who, since in self.worked_since.items()},
+            "worked_since": {
+                learner: asdict(since) for learner, since in self.worked_since.items()
+            },
             "work_lost": None if self.work_lost is None else asdict(self.work_lost),
             "findings": [finding_json(finding) for finding in self.findings],
             "not_judged": [asdict(one) for one in self.not_judged],
@@ -289,15 +291,15 @@ def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
     if record.undisturbed is None:
         return found
     missing = {
-        who
-        for who, back in returns(record.undisturbed, within_s=within_s).items()
+        learner
+        for learner, back in returns(record.undisturbed, within_s=within_s).items()
         if back.rejoined is False
     }
     return {
-        who: replace(back, rejoined=None)
-        if back.rejoined is False and back.was_asked and who not in missing
+        learner: replace(back, rejoined=None)
+        if back.rejoined is False and back.was_asked and learner not in missing
         else back
-        for who, back in found.items()
+        for learner, back in found.items()
     }
 
 

@@ -34,9 +34,9 @@ class Violation:
 
     @classmethod
     def at(cls, event: Event, code: StrEnum, text: str, culprit: str | None = None) -> Self:
-        """What an event shows; the doing of who said it, unless another culprit is named."""
-        who = event.source if culprit is None else culprit
-        return cls(code=code, seq=event.seq, text=text, culprit=who)
+        """What an event shows; its source is the culprit, unless another one is named."""
+        culprit = event.source if culprit is None else culprit
+        return cls(code=code, seq=event.seq, text=text, culprit=culprit)
 
 
 class Doubt(NamedTuple):

@@ -60,15 +60,18 @@ def work_lost(history: History) -> WorkLost | None:
     if found is None or start_s is None or not found.has_paces:
         return None
     end_s = training_end_s(history)
-    made = {who: found.steps(who, start_s, end_s) for who in history.learners}
+    made = {learner: found.steps(learner, start_s, end_s) for learner in history.learners}
     lost = {
-        who: sum(steps for _, steps in _lost(history, who, start_s)) for who in history.learners
+        learner: sum(steps for _, steps in _lost(history, learner, start_s))
+        for learner in history.learners
     }
     whole_s = (end_s - start_s) * len(history.founders)
-    kept_s = sum((made[who] - lost[who]) / found.pace(who) for who in history.founders)
+    kept_s = sum(
+        (made[learner] - lost[learner]) / found.pace(learner) for learner in history.founders
+    )
     return WorkLost(
         steps=round(sum(lost.values()), 1),
-        seconds=round(sum(steps / found.pace(who) for who, steps in lost.items()), 3),
+        seconds=round(sum(steps / found.pace(learner) for learner, steps in lost.items()), 3),
         share=round(min(1.0, sum(lost.values()) / max(1.0, sum(made.values()))), 4),
         effective_share=round(max(0.0, min(1.0, kept_s / whole_s)), 4) if whole_s > 0 else 1.0,
     )

@@ -274,9 +274,9 @@ def _marked(mark: str) -> set[Identity]:
     """Processes with this mark in their environment, as far as it is readable."""
     found = set()
     for pid in psutil.pids():
-        who = identify(pid)  # first, so that a reused pid is not taken for the process found
-        if who and pid != os.getpid() and node_mark(pid) == mark:
-            found.add(who)
+        process = identify(pid)  # first, so that a reused pid is not taken for the process found
+        if process and pid != os.getpid() and node_mark(pid) == mark:
+            found.add(process)
     return found
 
 
@@ -288,7 +288,7 @@ def _group(pid: int) -> int | None:
         return None
 
 
-def _send(who: Identity, number: int) -> None:
+def _send(process: Identity, number: int) -> None:
     """Ignore a process that may not be signalled: `living` reports who remains."""
     with suppress(PermissionError):
-        send(who, number)
+        send(process, number)

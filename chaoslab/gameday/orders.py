@@ -86,27 +86,27 @@ class Said(NamedTuple):
 def said(line: str, *, by: str) -> Said:
     """Who says what: `Bo> note it is slow` is Bo's, a line without a name is of `by`."""
     named = _WHO.fullmatch(line)
-    who, text = (named[1], named[2]) if named else (by, line)
+    person, text = (named[1], named[2]) if named else (by, line)
     word, _, rest = text.strip().partition(" ")
-    return Said(who, word, rest.strip())
+    return Said(person, word, rest.strip())
 
 
 def order_of(line: str, *, by: str, names: Names) -> Order:
     """The order in a line; PlanError says what to write."""
-    who, word, rest = said(line, by=by)
+    person, word, rest = said(line, by=by)
     if word not in FORMS:
         raise PlanError(unknown(word, FORMS))
     if word == "note":
-        return _note(who, rest, names)
+        return _note(person, rest, names)
     if word == "abort":
-        return Ask(by=who, action=Action.ABORT, reason=printable(rest))
+        return Ask(by=person, action=Action.ABORT, reason=printable(rest))
     if word == "predict":
-        return _prediction(who, rest, names)
+        return _prediction(person, rest, names)
     if not rest and word in _NAMED:
         raise PlanError(f"{word} which fault? write {FORMS[word][0]}")
     if rest and word == "end":
         raise PlanError("end takes no name: to leave a fault out, write skip FAULT")
-    return Ask(by=who, action=Action(word), spec=known_fault(rest, names) if rest else "")
+    return Ask(by=person, action=Action(word), spec=known_fault(rest, names) if rest else "")
 
 
 def unknown(word: str, known: Sequence[str] | Mapping[str, object]) -> str:

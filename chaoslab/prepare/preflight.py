@@ -74,7 +74,7 @@ def refuse_impossible(
 def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:
     if asked == _DISKS:
         raise PlanError(
-            f"{_who(injection)} needs another disk than an earlier fault: one that can be full is "
+            f"{_named(injection)} needs another disk than an earlier fault: one that can be full is "
             "in memory, and loses all without power. Put them into two plans"
         )
 
@@ -82,18 +82,18 @@ def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:
 def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
     """PlanError if a target runs something that this fault does not act on."""
     hits_syncer = SYNCER in injection.targets
-    who = _who(injection)
+    subject = _named(injection)
     if LAUNCHER in injection.targets:
         if Role.LAUNCHER not in fault.roles:
-            raise PlanError(f"{who} acts on workers alone; on their launcher acts process.kill")
+            raise PlanError(f"{subject} acts on workers alone; on their launcher acts process.kill")
         return
     if hits_syncer and Role.SYNCER not in fault.roles:
         raise PlanError(
-            f"{who} acts on learners alone as it is set here; on the syncer act process.kill by "
-            "SIGKILL, process.pause and others"
+            f"{subject} acts on learners alone as it is set here; on the syncer act process.kill "
+            "by SIGKILL, process.pause and others"
         )
     if Role.LEARNER not in fault.roles and injection.targets != (SYNCER,):
-        raise PlanError(f"{who} acts on the syncer: write `target: {{syncer: all}}`")
+        raise PlanError(f"{subject} acts on the syncer: write `target: {{syncer: all}}`")
 
 
 def _refuse_missing_abilities(
@@ -104,8 +104,8 @@ def _refuse_missing_abilities(
         remedies = fleet.remedies if isinstance(fleet, HasRemedies) else {}
         what = "; ".join(remedies[one] for one in sorted(missing) if one in remedies)
         raise AbilityError(
-            f"{_who(injection)} needs {_abilities(missing)}, which the {fleet.kind} fleet does not "
-            f"have here: {what or _OTHERWISE}"
+            f"{_named(injection)} needs {_abilities(missing)}, which the {fleet.kind} fleet does "
+            f"not have here: {what or _OTHERWISE}"
         )
     if injection.watched and Ability.HOOKS not in able:
         raise AbilityError(
@@ -123,7 +123,7 @@ def _refuse_impossible_shapings(injection: Injection, fault: Fault, links: Links
     try:
         require_all(links, fault.shapings() if isinstance(fault, ShapesLinks) else ())
     except (AbilityError, PlanError) as error:
-        raise type(error)(f"{_who(injection)}: {error.message}") from error
+        raise type(error)(f"{_named(injection)}: {error.message}") from error
 
 
 def _refuse_late_steps(injection: Injection, fault: Fault) -> None:
@@ -131,12 +131,12 @@ def _refuse_late_steps(injection: Injection, fault: Fault) -> None:
     last_s = max(fault.steps(), default=0.0)
     if injection.for_s is not None and last_s >= injection.for_s > 0:
         raise PlanError(
-            f"{_who(injection)} acts for the last time after {last_s:g} s and is healed after "
+            f"{_named(injection)} acts for the last time after {last_s:g} s and is healed after "
             f"{injection.for_s:g} s: write a longer `for`"
         )
 
 
-def _who(injection: Injection) -> str:
+def _named(injection: Injection) -> str:
     return f"{injection.fault} (fault {injection.spec!r})"
 
 

@@ -84,7 +84,9 @@ def journal_lines(finding: Finding, history: History) -> Iterator[tuple[int, str
 def nodes_behind(findings: Sequence[Finding], directory: RunDirectory) -> Sequence[str]:
     """The nodes among the culprits, a few of them: those with files of their own in the record."""
     nodes = {path.name for path in directory.nodes.glob("*")}
-    named = dict.fromkeys(who for one in findings for who in one.culprits if who in nodes)
+    named = dict.fromkeys(
+        learner for one in findings for learner in one.culprits if learner in nodes
+    )
     return list(named)[:_NODES_SHOWN]
 
 

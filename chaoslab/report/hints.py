@@ -3,7 +3,7 @@
     Finding.codes ─► hint ─► "give it more time: `chaoslab run … --set settle=60s`"
 
 The first code of a finding decides. `{again}` is the command that repeats the run, `{run}` what
-commands take for its record, `{who}` the first culprit, `{suspects}` the syncer and that one,
+commands take for its record, `{node}` the first culprit, `{suspects}` the syncer and that one,
 `{stderr}` where to read what it wrote: above, if anything of it stands there. Every command in a
 hint can be carried out on any record, or on the plan of any record; a test parses them all. What a
 command sets differs from what the plan says: more than that, or else another hint takes its place.
@@ -64,14 +64,14 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
     """
     known = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
     template = _beyond_the_plan(known, record)
-    who = next(iter(finding.culprits), _ANYBODY)
+    node = next(iter(finding.culprits), _ANYBODY)
     return template.format(
         again=f"chaoslab run {record.plan}",
         run=record.run,
         journal=record.journal,
-        who=who,
-        suspects="the syncer" if who in (_ANYBODY, "syncer") else f"the syncer or of {who}",
-        stderr=_stderr(who, record, stderr),
+        node=node,
+        suspects="the syncer" if node in (_ANYBODY, "syncer") else f"the syncer or of {node}",
+        stderr=_stderr(node, record, stderr),
     )
 
 
@@ -99,13 +99,13 @@ _MORE: Mapping[str, Quantity[Any]] = {
 """Keys that hints raise; twice what the plan says if that is as much already."""
 
 
-def _stderr(who: str, record: Record, shown: Mapping[str, str]) -> str:
-    if shown.get(who):
-        return f"read what {who} wrote to standard error above"
-    if who in shown:
-        last = f"grep -F {quote(who)} {record.journal} | tail"
-        return f"{who} wrote nothing to standard error; see what was last heard of it: `{last}`"
-    return f"see what became of {who} in `chaoslab show {record.run} --all`"
+def _stderr(node: str, record: Record, shown: Mapping[str, str]) -> str:
+    if shown.get(node):
+        return f"read what {node} wrote to standard error above"
+    if node in shown:
+        last = f"grep -F {quote(node)} {record.journal} | tail"
+        return f"{node} wrote nothing to standard error; see what was last heard of it: `{last}`"
+    return f"see what became of {node} in `chaoslab show {record.run} --all`"
 
 
 _ANYBODY = "the node"
@@ -136,7 +136,7 @@ _COMES_BACK = (
     "{stderr}; then see whether it comes back at all with more time: `{again} --set settle=60s`"
 )
 _CORRUPT = (
-    "look for a corrupted parameter, gradient or moment of {who} (a faulty chip, a wrong sign); "
+    "look for a corrupted parameter, gradient or moment of {node} (a faulty chip, a wrong sign); "
     "compare `cosine` and `norm` of its pushes with its peers' in the journal: "
     "`grep -E 'round.merged|push.accepted|push.bounded' {journal}`"
 )
@@ -145,7 +145,7 @@ _PROTOCOL = (
     "a defect of {suspects}. Confirm it: `{again} --repeat 5 --until-failure`"
 )
 _RESTORED = (
-    "see what {who} said at each join, beside the others: `grep -F learner.joined {journal}`. Its "
+    "see what {node} said at each join, beside the others: `grep -F learner.joined {journal}`. Its "
     "step, learning rate, moments and place in the data have to come back with its parameters. "
     "Confirm it: `{again} --repeat 5 --until-failure`"
 )
@@ -221,9 +221,9 @@ HINTS: Mapping[Code, str] = {
     Code.NOT_REJOINED: _COMES_BACK,
     Code.NOT_RESTARTED: _COMES_BACK,
     Code.NO_STEP: _COMES_BACK,
-    Code.NOTHING_ACCEPTED: "the journal says whether {who} sent anything (`learner.pushed`), and "
+    Code.NOTHING_ACCEPTED: "the journal says whether {node} sent anything (`learner.pushed`), and "
     "why it was refused (`push.rejected`): `grep -E 'learner.pushed|push.rejected' {journal} | "
-    "grep {who}`. Then "
+    "grep {node}`. Then "
     "see whether it happens again: `{again} --repeat 5 --until-failure`",
     Code.ALL_REJOINED: _EXPECTED_NOT,
     Code.TOO_LATE: _COMES_BACK,
@@ -268,7 +268,7 @@ HINTS: Mapping[Code, str] = {
     Code.STEP_WENT_BACK: _PROTOCOL,
     Code.UNEXPECTED_EXIT: "{stderr}; all that it wrote is in the record, under nodes/. See whether "
     "it happens again: `{again} --repeat 5 --until-failure`",
-    Code.REPAIR_GIVEN_UP: "see what the provider said of the slice of {who} (`repair.moved` and "
+    Code.REPAIR_GIVEN_UP: "see what the provider said of the slice of {node} (`repair.moved` and "
     "`provider.reported` in the journal). More budget or more time: keys `repair` of the inventory",
     Code.LEFT_EARLY: "{stderr}. See whether it happens again: `{again} --repeat 5 --until-failure`",
     Code.NEVER_STARTED: "somebody else took part: end strays and what earlier runs left with "
@@ -352,7 +352,7 @@ HINTS: Mapping[Code, str] = {
     "answer before any fault; if its link or its share of the work is smaller by design, give "
     "`participation` a lower `min_share` in the plan",
     Code.NO_FAULT: _NO_FAULT,
-    Code.NOT_HELPED: "see in `chaoslab show {run} --all` what became of the donors of {who}, and "
+    Code.NOT_HELPED: "see in `chaoslab show {run} --all` what became of the donors of {node}, and "
     "whether the syncer asked another one",
     Code.TOO_FEW_SAMPLES: _LONGER,
     Code.TOO_LITTLE_TIME: _LONGER,
@@ -360,7 +360,7 @@ HINTS: Mapping[Code, str] = {
     Code.RECORD_INCOMPLETE: _RECORD,
     Code.RECORD_BROKEN: "the journal is damaged, or of another version: put back a copy of it, or "
     "repeat the run: `{again}`",
-    Code.LINES_REFUSED: "{who} printed lines that look like events and are none: see its "
+    Code.LINES_REFUSED: "{node} printed lines that look like events and are none: see its "
     "stdout.log under nodes/ of the record, and let it print to standard error instead",
     Code.NO_TWIN: _TWIN,
     Code.TWIN_NOT_COMPARABLE: _TWIN,
@@ -381,7 +381,7 @@ HINTS: Mapping[Code, str] = {
     "recover from it by itself",
     Code.NO_JANITOR: "see why none could be started in janitor.log of the record; "
     "`chaoslab doctor` shows what this machine lacks",
-    Code.DISK_BLOCKED: "make room on {who}, where ~/.chaoslab and temporary files are, or have it "
+    Code.DISK_BLOCKED: "make room on {node}, where ~/.chaoslab and temporary files are, or have it "
     "replaced; then repeat the run: `{again}`",
     Code.LINKS_LOST: "the links ended by themselves: `chaoslab doctor` shows what they lack on "
     "this machine; then repeat the run: `{again}`",

@@ -10,7 +10,7 @@ from chaoslab.core.units import elapsed as seconds
 from chaoslab.core.units import plural
 
 
-def who(said: payloads.OfLearner) -> str:
+def learner_of(said: payloads.OfLearner) -> str:
     """A learner and its life."""
     return f"{said.learner} (incarnation {said.incarnation})"
 
@@ -82,7 +82,7 @@ def reached(said: payloads.PhaseReached) -> str:
 
 def joined(said: payloads.MemberJoined) -> str:
     where = said.donor or said.source
-    return f"{who(said)} joined, state from {where}, {plural(said.members, 'member')}"
+    return f"{learner_of(said)} joined, state from {where}, {plural(said.members, 'member')}"
 
 
 def turned_away(said: payloads.StreamRefused) -> str:
@@ -116,35 +116,37 @@ def waiting(said: payloads.LearnerWaiting) -> str:
     awaited = f"fragment {said.fragment}"
     if said.is_for_learners:
         awaited, where = "other learners", f"at step {said.step:,}"
-    return f"{who(said)} waits for {awaited} {where}, {seconds(said.waited_s)} so far"
+    return f"{learner_of(said)} waits for {awaited} {where}, {seconds(said.waited_s)} so far"
 
 
 def has_state(said: payloads.LearnerJoined) -> str:
-    return f"{who(said)} has its state, from {said.donor or said.source}, at step {said.step}"
+    return (
+        f"{learner_of(said)} has its state, from {said.donor or said.source}, at step {said.step}"
+    )
 
 
 def at_step(said: payloads.LearnerStep) -> str:
     pace = seconds(said.step_s)
     loss = "no loss" if said.loss is None else f"loss {said.loss:.3f}"
-    return f"{who(said)} is at step {said.step:,}, {pace} for each, {loss}"
+    return f"{learner_of(said)} is at step {said.step:,}, {pace} for each, {loss}"
 
 
 def adopted(said: payloads.LearnerAdopted) -> str:
     what = f"version {said.version} of fragment {said.fragment}"
-    return f"{who(said)} adopted {what} at step {said.step:,}"
+    return f"{learner_of(said)} adopted {what} at step {said.step:,}"
 
 
 def checkpoint(said: payloads.CheckpointFound) -> str:
     found = f"{said.file}, step {said.step}" if said.file else "no checkpoint"
     refused = "".join(f", refused {one.file} ({one.reason})" for one in said.refused)
-    return f"{who(said)} found {found}{refused}"
+    return f"{learner_of(said)} found {found}{refused}"
 
 
 def measured(said: payloads.LinkMeasured) -> str:
     trip = f"round trip {said.rtt_s * 1000:.0f} ms" if said.rtt_s is not None else "no round trip"
     answered = f"{said.pings_answered} of {plural(said.pings_sent, 'ping')} answered"
     return (
-        f"link of {who(said)}, {said.direction}: {trip}, {answered}, "
+        f"link of {learner_of(said)}, {said.direction}: {trip}, {answered}, "
         f"{plural(said.payload_bytes, 'byte')} of payload, silent for {seconds(said.silent_s)}, "
         f"{plural(said.queued, 'message')} of {plural(said.queued_bytes, 'byte')} to be sent"
     )
@@ -153,8 +155,8 @@ def measured(said: payloads.LinkMeasured) -> str:
 def closed(said: payloads.LinkClosed) -> str:
     if not said.was_open:
         attempts = plural(said.attempts, "attempt")
-        return f"{who(said)} did not reach the syncer after {attempts}: {said.reason}"
-    return f"{who(said)} lost its stream, open for {seconds(said.open_s)}: {said.reason}"
+        return f"{learner_of(said)} did not reach the syncer after {attempts}: {said.reason}"
+    return f"{learner_of(said)} lost its stream, open for {seconds(said.open_s)}: {said.reason}"
 
 
 def link_counted(said: payloads.LinkCounted) -> str:
@@ -205,20 +207,20 @@ def power(said: payloads.StoragePowerLost) -> str:
 
 def bounded(said: payloads.PushBounded) -> str:
     return (
-        f"the syncer shortened a push of {who(said)}, {round_of(said)}: "
+        f"the syncer shortened a push of {learner_of(said)}, {round_of(said)}: "
         f"norm {said.norm:.3g}, usual is {said.usual:.3g}, at most {said.limit:.3g} times that"
     )
 
 
 def rejected(said: payloads.PushRejected) -> str:
     detail = f" ({said.detail})" if said.detail else ""
-    whose = who(said) if said.learner else "a stranger"
+    whose = learner_of(said) if said.learner else "a stranger"
     tokens = f" with {said.c_tokens:,.0f} tokens" if said.c_tokens else ""
     return f"the syncer refused a push of {whose}, {round_of(said)}{tokens}: {said.reason}{detail}"
 
 
 def final(said: payloads.LearnerFinal) -> str:
-    return f"final account of {who(said)}: step {said.step:,}, {said.tokens:,.0f} tokens"
+    return f"final account of {learner_of(said)}: step {said.step:,}, {said.tokens:,.0f} tokens"
 
 
 def synced(said: payloads.SyncerFinal) -> str:
@@ -232,11 +234,11 @@ def synced(said: payloads.SyncerFinal) -> str:
 def compiled(said: payloads.LearnerCompiled) -> str:
     refused = f"; files not used: {'; '.join(said.refused)}" if said.refused else ""
     return (
-        f"{who(said)} has its functions after {seconds(said.took_s)}: {said.loaded} loaded, "
+        f"{learner_of(said)} has its functions after {seconds(said.took_s)}: {said.loaded} loaded, "
         f"{said.compiled} compiled{refused}"
     )
 
 
 def tampered(said: payloads.UpdateTampered) -> str:
     factor = f" by {said.factor:g}" if said.factor is not None else ""
-    return f"the push of {who(said)} for {round_of(said)} was corrupted: {said.how}{factor}"
+    return f"the push of {learner_of(said)} for {round_of(said)} was corrupted: {said.how}{factor}"

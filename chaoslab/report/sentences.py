@@ -243,40 +243,51 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.BAD,
             nodes.turned_away,
         ),
-        _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{nodes.who(e)} was refused: {e.reason}"),
+        _of(
+            payloads.MemberRefused,
+            Tone.BAD,
+            lambda e: f"{nodes.learner_of(e)} was refused: {e.reason}",
+        ),
         _of(payloads.SyncerStopRuleMet, Tone.PLAIN, _stop_rule_met),
         _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
             payloads.MemberSuspected,
             Tone.BAD,
             lambda e: (
-                f"{nodes.who(e)} is suspected: no step for {seconds(e.idle_s)}; no round waits"
+                f"{nodes.learner_of(e)} is suspected: no step for {seconds(e.idle_s)}; "
+                "no round waits"
             ),
         ),
         _of(
             payloads.MemberRecovered,
             Tone.GOOD,
-            lambda e: f"{nodes.who(e)} steps again after {seconds(e.idle_s)}",
+            lambda e: f"{nodes.learner_of(e)} steps again after {seconds(e.idle_s)}",
         ),
         _of(
             payloads.MemberLeft,
             Tone.BAD,
-            lambda e: f"{nodes.who(e)} left ({e.reason}), {plural(e.members, 'member')}",
+            lambda e: f"{nodes.learner_of(e)} left ({e.reason}), {plural(e.members, 'member')}",
         ),
-        _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{nodes.who(e)} was fenced: {e.reason}"),
+        _of(
+            payloads.LearnerFenced,
+            Tone.BAD,
+            lambda e: f"{nodes.learner_of(e)} was fenced: {e.reason}",
+        ),
         _of(
             payloads.LearnerNoticed,
             Tone.FAULT,
-            lambda e: f"{nodes.who(e)} has notice of its preemption, at step {e.step:,}",
+            lambda e: f"{nodes.learner_of(e)} has notice of its preemption, at step {e.step:,}",
         ),
         _of(payloads.TrainerSaid, None, lambda e: f"{e.node}: {e.line}"),
         _of(
-            payloads.HostLost, Tone.BAD, lambda e: f"{nodes.who(e)} lost host {e.host}: {e.reason}"
+            payloads.HostLost,
+            Tone.BAD,
+            lambda e: f"{nodes.learner_of(e)} lost host {e.host}: {e.reason}",
         ),
         _of(
             payloads.LearnerLeft,
             Tone.PLAIN,
-            lambda e: f"{nodes.who(e)} ends at step {e.step:,}: {e.reason}",
+            lambda e: f"{nodes.learner_of(e)} ends at step {e.step:,}: {e.reason}",
         ),
         _of(
             payloads.EvaluationMeasured,
@@ -299,7 +310,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             payloads.LinkOpened,
             Tone.PLAIN,
             lambda e: (
-                f"{nodes.who(e)} reached the syncer {delay(e.after_s)}, "
+                f"{nodes.learner_of(e)} reached the syncer {delay(e.after_s)}, "
                 f"{plural(e.attempts, 'attempt')}"
             ),
         ),
@@ -413,7 +424,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.PushAccepted,
             None,
-            lambda e: f"the syncer took a push of {nodes.who(e)}, {nodes.push(e)}",
+            lambda e: f"the syncer took a push of {nodes.learner_of(e)}, {nodes.push(e)}",
         ),
         _of(payloads.PushRejected, None, nodes.rejected),
         _of(payloads.PushBounded, None, nodes.bounded),
@@ -421,30 +432,35 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.LearnerStarted,
             None,
-            lambda e: f"{nodes.who(e)} runs on {plural(e.devices, f'{e.platform} device')}",
+            lambda e: f"{nodes.learner_of(e)} runs on {plural(e.devices, f'{e.platform} device')}",
         ),
         _of(payloads.LearnerCompiled, None, nodes.compiled),
         _of(payloads.LearnerJoined, None, nodes.has_state),
         _of(payloads.LearnerStep, None, nodes.at_step),
         _of(payloads.LearnerWaiting, None, nodes.waiting),
-        _of(payloads.LearnerPushed, None, lambda e: f"{nodes.who(e)} pushed for {nodes.push(e)}"),
+        _of(
+            payloads.LearnerPushed,
+            None,
+            lambda e: f"{nodes.learner_of(e)} pushed for {nodes.push(e)}",
+        ),
         _of(payloads.UpdateTampered, None, nodes.tampered),
         _of(
             payloads.CheckpointSaved,
             None,
-            lambda e: f"{nodes.who(e)} saved {e.file}, step {e.step:,}, {delay(e.took_s)}",
+            lambda e: f"{nodes.learner_of(e)} saved {e.file}, step {e.step:,}, {delay(e.took_s)}",
         ),
         _of(
             payloads.CheckpointFailed,
             None,
-            lambda e: f"{nodes.who(e)} could not save step {e.step:,}: {e.reason}",
+            lambda e: f"{nodes.learner_of(e)} could not save step {e.step:,}: {e.reason}",
         ),
         _of(payloads.CheckpointFound, None, nodes.checkpoint),
         _of(
             payloads.CheckpointGiven,
             None,
             lambda e: (
-                f"{nodes.who(e)} sends its state at step {e.step:,} to a learner that rejoins"
+                f"{nodes.learner_of(e)} sends its state at step {e.step:,} "
+                "to a learner that rejoins"
             ),
         ),
         _of(payloads.LearnerAdopted, None, nodes.adopted),
@@ -452,7 +468,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.HostStarted,
             None,
-            lambda e: f"host {e.host} of {nodes.who(e)} started, pid {e.pid}",
+            lambda e: f"host {e.host} of {nodes.learner_of(e)} started, pid {e.pid}",
         ),
         _of(
             payloads.ClockRead,

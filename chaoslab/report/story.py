@@ -226,7 +226,7 @@ class RunStory:
             gap_s_median=said.gap_s_median,
             gap_s_max=said.gap_s_max,
             tokens_per_s=said.tokens_per_s,
-            step_ms={who: 1000 * step_s for who, step_s in said.step_s.items()},
+            step_ms={learner: 1000 * step_s for learner, step_s in said.step_s.items()},
         )
 
     def _run_finished(self, event: Event[payloads.RunFinished]) -> Sentence | None:

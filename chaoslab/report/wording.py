@@ -123,7 +123,8 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
         return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
     returned = sorted(verdict.learners_rejoined.items())
     text = ", ".join(
-        f"{who}{_returned(back)}{_since(verdict.worked_since.get(who))}" for who, back in returned
+        f"{learner}{_returned(back)}{_since(verdict.worked_since.get(learner))}"
+        for learner, back in returned
     )
     if silent := sorted(verdict.learners_rejoined.keys() & _inferred(history)):
         text += (

@@ -231,11 +231,11 @@ class Run:
         self._train_until(lambda: not self.pacer.missing(), within_s=START_S)
         missing = self.pacer.missing()
         if missing and not self.run_loop.is_over:
-            who = ", ".join(missing)
             raise Ended(
                 RunOutcome.ABORTED,
-                f"nothing was injected: {who} did not report within {START_S:g} s that it keeps "
-                "the step time; its program needs the flag --step-time and the hook `pace`",
+                f"nothing was injected: {', '.join(missing)} did not report within {START_S:g} s "
+                "that it keeps the step time; its program needs the flag --step-time and the "
+                "hook `pace`",
             )
 
     def _measure_baseline(self) -> None:

@@ -73,6 +73,6 @@ class Sessions:
             stream.close_above(reason)
 
 
-def identity(who: Member | Contribution) -> dict[str, Json]:
+def identity(member: Member | Contribution) -> dict[str, Json]:
     """A member in the data of events."""
-    return {"learner": who.learner, "incarnation": who.incarnation, "epoch": who.epoch}
+    return {"learner": member.learner, "incarnation": member.incarnation, "epoch": member.epoch}

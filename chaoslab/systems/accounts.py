@@ -143,7 +143,7 @@ class Accounts:
         self._keep()
         self._emit(
             MemberJoined,
-            **self._who(name),
+            **self._identity(name),
             source=source,
             donor=donor,
             members=len(self._members),
@@ -258,13 +258,13 @@ class Accounts:
             idle_s = 0.0 if member.seen_s is None else now_s - member.seen_s
             if name in contributors:
                 if member.is_suspected:
-                    self._emit(MemberRecovered, **self._who(name), idle_s=idle_s)
+                    self._emit(MemberRecovered, **self._identity(name), idle_s=idle_s)
                 member.is_suspected, member.seen_s = False, now_s
             elif member.is_gone:
                 self._drop(name, "said_goodbye" if member.said_goodbye else "no_progress")
             elif member.seen_s is not None and not member.is_suspected:
                 member.is_suspected = True
-                self._emit(MemberSuspected, **self._who(name), idle_s=idle_s)
+                self._emit(MemberSuspected, **self._identity(name), idle_s=idle_s)
 
     def _drop_departed(self) -> None:
         """Drop members that said goodbye, once all of their work is merged."""
@@ -274,11 +274,11 @@ class Accounts:
                 self._drop(name, "said_goodbye")
 
     def _drop(self, name: str, reason: str) -> None:
-        who = self._who(name)
+        subject = self._identity(name)
         del self._members[name]
-        self._emit(MemberLeft, **who, members=len(self._members), reason=reason)
+        self._emit(MemberLeft, **subject, members=len(self._members), reason=reason)
 
-    def _who(self, name: str) -> dict[str, Json]:
+    def _identity(self, name: str) -> dict[str, Json]:
         member = self._members[name]
         return {"learner": name, "incarnation": member.incarnation, "epoch": member.epoch}
 

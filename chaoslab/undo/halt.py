@@ -80,7 +80,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
         run
         for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})
         if is_owned(run)
-        and (_is_mine(who.pid) if (who := _harness(run)) else may_have_open_undos(run))
+        and (_is_mine(process.pid) if (process := _harness(run)) else may_have_open_undos(run))
     )
 
 
@@ -159,11 +159,15 @@ def _left(run: Path) -> tuple[str, ...]:
 
 def _send(one: _Ending, number: int) -> None:
     """Only to that very process, and only if it is this user's and still the harness of the run."""
-    who = one.harness
-    if who is None or who.pid == os.getpid() or not (is_running(who.pid) and _is_mine(who.pid)):
+    process = one.harness
+    if (
+        process is None
+        or process.pid == os.getpid()
+        or not (is_running(process.pid) and _is_mine(process.pid))
+    ):
         return
-    if is_of_run(who, one.run):
-        send(who, number)
+    if is_of_run(process, one.run):
+        send(process, number)
 
 
 # ---------------------------------------------------------------- finding

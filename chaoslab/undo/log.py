@@ -246,22 +246,22 @@ def is_owned(run_directory: Path) -> bool:
     return True
 
 
-def is_of_run(who: Identity, directory: Path) -> bool:
+def is_of_run(process: Identity, directory: Path) -> bool:
     """Whether a process that was read from a file is one of the run with this directory: it has an
     undo log there open, as a harness has, or bears the mark of a node below it.
 
     A record may be a copy, or written by anybody: whoever signals a process that it names asks
     this first.
     """
-    mark = node_mark(who.pid)
+    mark = node_mark(process.pid)
     is_marked = mark is not None and ".." not in mark and Path(mark).is_relative_to(directory)
     logs = (directory.joinpath(*names) for names in _PLACES)
-    return (is_marked and is_same(who)) or any(has_open(who, log) for log in logs)
+    return (is_marked and is_same(process)) or any(has_open(process, log) for log in logs)
 
 
-def is_of_others(who: Identity, directory: Path) -> bool:
+def is_of_others(process: Identity, directory: Path) -> bool:
     """Whether it lives and is none of this run's; what ends while it is looked at is neither."""
-    return not is_of_run(who, directory) and is_same(who) and not is_ending(who.pid)
+    return not is_of_run(process, directory) and is_same(process) and not is_ending(process.pid)
 
 
 def harness_of(run_directory: Path) -> Identity | None:
@@ -272,9 +272,9 @@ def harness_of(run_directory: Path) -> Identity | None:
     """
     for one in _harnesses(run_directory):
         with suppress(FleetError):
-            who = None if _where_else(one) else identity_of(one)
-            if who and is_running(who.pid) and is_of_run(who, run_directory):
-                return who
+            process = None if _where_else(one) else identity_of(one)
+            if process and is_running(process.pid) and is_of_run(process, run_directory):
+                return process
     return None
 
 
@@ -344,12 +344,12 @@ def _why_unknown(harness: Mapping[str, Json], run_directory: Path) -> str:
     if host := _where_else(harness):
         return f"it ran on {host}, and may still run there: call `chaoslab heal` on that machine"
     try:
-        who = identity_of(harness)
+        process = identity_of(harness)
     except FleetError as error:
         return str(error)
-    if is_of_others(who, run_directory):
+    if is_of_others(process, run_directory):
         return (
-            f"it says that process {who.pid} runs it, which does not have its {UNDO_LOG} open: "
+            f"it says that process {process.pid} runs it, which does not have its {UNDO_LOG} open: "
             "a copy of a record, whose own run is to be halted or healed"
         )
     return ""

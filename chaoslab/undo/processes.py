@@ -62,13 +62,13 @@ class ProcessFacts(Facts):
         one than the run's own: an entry may be of a copied record, or written by anybody.
         """
         names = ("pid", "start_ticks", "boot_id", "namespaces")
-        who = identity_of({name: getattr(self, name) for name in names})
+        process = identity_of({name: getattr(self, name) for name in names})
         require(
-            not is_of_others(who, self.directory),
-            f"process {who.pid} runs without the mark of {self.directory}: if it is what "
+            not is_of_others(process, self.directory),
+            f"process {process.pid} runs without the mark of {self.directory}: if it is what "
             f"{self.node} started, end it by hand and take the line out",
         )
-        return who
+        return process
 
 
 def _end_process(facts: ProcessFacts) -> Healed:

@@ -117,11 +117,11 @@ def command(  # noqa: PLR0913  # one for each group of options
 
 def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
     """Ask at a terminal whether to break it; PlanError where nobody can answer."""
-    who = ", ".join(f"{node.name} ({node.where})" for node in nodes)
+    found = ", ".join(f"{node.name} ({node.where})" for node in nodes)
     if not sys.stdin.isatty():
-        raise PlanError(f"{plan} breaks a training that runs ({who}): say so with --yes")
+        raise PlanError(f"{plan} breaks a training that runs ({found}): say so with --yes")
     try:
-        is_meant = click.confirm(f"Run {plan} on {who}?", err=True)
+        is_meant = click.confirm(f"Run {plan} on {found}?", err=True)
     except click.Abort as abort:
         raise KeyboardInterrupt from abort
     if not is_meant:

@@ -63,11 +63,20 @@ def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
     found = {str(run): harness_of(run) for run in runs}
     if as_json:
         print_json(
-            {"runs": [{"run": run, "pid": who.pid if who else None} for run, who in found.items()]}
+            {
+                "runs": [
+                    {"run": run, "pid": process.pid if process else None}
+                    for run, process in found.items()
+                ]
+            }
         )
         return
-    for run, who in found.items():
-        does = f"process {who.pid} would be asked to end" if who else "what it left would be undone"
+    for run, process in found.items():
+        does = (
+            f"process {process.pid} would be asked to end"
+            if process
+            else "what it left would be undone"
+        )
         click.echo(f"{run}: {does}")
     if not found:
         click.echo("no run is going on, and there is nothing to undo")

@@ -115,8 +115,8 @@ def lines(page: "LivePage") -> Sequence[str]:
     """Where the page is, and a link for each of those who are to come."""
     found = [f"live page: {page.address.url}/"]
     for link in page.links:
-        who = f"operator {link.name}, once" if link.name else "viewers, as many as like"
-        found.append(f"  {harmless(who)}: {link.url}")
+        person = f"operator {link.name}, once" if link.name else "viewers, as many as like"
+        found.append(f"  {harmless(person)}: {link.url}")
     return found
 
 

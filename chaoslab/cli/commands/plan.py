@@ -125,9 +125,9 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
-    who = f"{_learners(training)}{_reserve(plan)}"
+    subject = f"{_learners(training)}{_reserve(plan)}"
     slow = _slowing(prepared.schedule, fleet_of(plan))
-    trains = f"{who}, {training.task or training.model}, {training.data}"
+    trains = f"{subject}, {training.task or training.model}, {training.data}"
     if training.script is not None:
         trains = f"{plural(training.script.workers, 'worker')}: {training.script.command}"
     fleet = f"{prepared.fleet_setup.fleet.kind}{_given(plan.fleet.settings)}"

@@ -113,6 +113,6 @@ def communicator(action: Form | Dissolve) -> Iterator[pb.ToLearner]:
         yield pb.ToLearner(epoch=member.epoch, communicator=order)
 
 
-def identity(who: Member | Contribution) -> dict[str, Json]:
+def identity(member: Member | Contribution) -> dict[str, Json]:
     """Learner, incarnation and epoch of a member or contribution, for events."""
-    return {"learner": who.learner, "incarnation": who.incarnation, "epoch": who.epoch}
+    return {"learner": member.learner, "incarnation": member.incarnation, "epoch": member.epoch}

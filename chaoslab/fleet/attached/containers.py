@@ -265,7 +265,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
         self._engine_events: EngineEvents | None = None
 
     def __enter__(self) -> Self:
-        self._engine_events = EngineEvents(self._engine, self._arrivals, self._who)
+        self._engine_events = EngineEvents(self._engine, self._arrivals, self._node_of)
         return super().__enter__()
 
     @property
@@ -277,7 +277,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
             self._engine_events.close()
         self._engine.close()
 
-    def _who(self, reported: Reported) -> tuple[str, int] | None:
+    def _node_of(self, reported: Reported) -> tuple[str, int] | None:
         """Called by another thread."""
         node = self._ids.get(reported.container)
         life = None if node is None else self._lives.get(node)

@@ -171,8 +171,8 @@ def _found(cluster: Cluster) -> Mapping[str, Json] | None:
 
 
 def _taken(there: Mapping[str, Json]) -> FleetError:
-    _, who, run_directory = _owner(there)
-    pid, _, host = who.partition("@")
+    _, subject, run_directory = _owner(there)
+    pid, _, host = subject.partition("@")
     return FleetError(
         f"process {pid} of {host} is attached to this training, for the run {run_directory}: wait "
         f"until that is over; if it is dead, its lease ends within {max(0.0, _left_s(there)):.0f} s"
@@ -182,8 +182,8 @@ def _taken(there: Mapping[str, Json]) -> FleetError:
 def _owner(there: Mapping[str, Json]) -> tuple[str, str, str]:
     """Run, process at host, and run directory."""
     run, _, rest = str(_spec(there).get("holderIdentity")).partition(" ")
-    who, _, run_directory = rest.partition(" ")
-    return run, who, run_directory
+    subject, _, run_directory = rest.partition(" ")
+    return run, subject, run_directory
 
 
 def _left_s(there: Mapping[str, Json]) -> float:

@@ -187,9 +187,9 @@ def end_left(recipe: ProcessRecipe, left: str) -> tuple[str, ...]:
         if not recipe.is_ours_to_start or running(recipe) is not None:
             break
         await_end(pid, ticks, _STAYS_S)
-        who = identify(pid)
-        if who and _is_running(pid, ticks) and _inherited(recipe, environment_of(who)):
-            signal_trees([who], signal.SIGKILL)
+        process = identify(pid)
+        if process and _is_running(pid, ticks) and _inherited(recipe, environment_of(process)):
+            signal_trees([process], signal.SIGKILL)
             done.append(f"a worker of {recipe.node} (process {pid}) was ended")
     return tuple(done)
 
@@ -199,8 +199,8 @@ def _inherited(recipe: ProcessRecipe, environment: Mapping[str, str]) -> bool:
 
 
 def _is_running(pid: int, start_ticks: int) -> bool:
-    who = identify(pid) if pid else None
-    return who is not None and who.start_ticks == start_ticks and is_running(pid)
+    process = identify(pid) if pid else None
+    return process is not None and process.start_ticks == start_ticks and is_running(pid)
 
 
 @contextmanager

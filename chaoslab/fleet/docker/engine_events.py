@@ -31,7 +31,7 @@ _TOLD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """Whom a report is about."""
+    """Subject of a report."""
 
     container: str
     """Its id."""
@@ -41,15 +41,15 @@ class Reported:
     """Name, labels and more, as the engine says them."""
 
 
-Who: TypeAlias = Callable[[Reported], tuple[str, int] | None]
-"""The node and its incarnation; None: nobody of ours."""
+NodeOf: TypeAlias = Callable[[Reported], tuple[str, int] | None]
+"""The node and its incarnation; None: none of this run."""
 
 
 class EngineEvents:
     """Listens from its making until it is closed."""
 
-    def __init__(self, engine: Engine, arrivals: Arrivals, who: Who) -> None:
-        self._arrivals, self._who = arrivals, who
+    def __init__(self, engine: Engine, arrivals: Arrivals, node_of: NodeOf) -> None:
+        self._arrivals, self._node_of = arrivals, node_of
         self._is_closing = False
         self._events = engine.events()
         threading.Thread(target=self._listen, name="engine events", daemon=True).start()
@@ -83,16 +83,16 @@ class EngineEvents:
             return None
         attributes = attributes if isinstance(attributes, Mapping) else {}
         is_network = event.get("Type") == "network"
-        who = self._who(
+        subject = self._node_of(
             Reported(
                 container=str(attributes.get("container") if is_network else actor.get("ID")),
                 network=str(attributes.get("name")) if is_network else None,
                 attributes=attributes,
             )
         )
-        if who is None:
+        if subject is None:
             return None
-        node, incarnation = who
+        node, incarnation = subject
         code, signal = attributes.get("exitCode"), attributes.get("signal")
         return Observation.of(
             ENGINE,
@@ -116,7 +116,7 @@ class OfRun:
         self._run, self._network = run_resources.run, run_resources.network
 
     def __call__(self, reported: Reported) -> tuple[str, int] | None:
-        """Node and incarnation; None: nobody of ours."""
+        """Node and incarnation; None: none of this run."""
         if reported.network is not None:
             is_ours = reported.network == self._network
             return self._nodes.get(reported.container) if is_ours else None

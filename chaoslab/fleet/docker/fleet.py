@@ -85,8 +85,9 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
     def __enter__(self) -> Self:
         self._run_context.run_resources.open()
         context = self._run_context
-        who = OfRun(context.run_resources)
-        self._engine_events = EngineEvents(self._engine, context.arrivals, who)
+        self._engine_events = EngineEvents(
+            self._engine, context.arrivals, OfRun(context.run_resources)
+        )
         return super().__enter__()
 
     @property

@@ -50,8 +50,8 @@ def driver(wish: Wish[Container]) -> StressDriver:
             raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
     for one in wish.others:
         if isinstance(one, type(found)) and one.life is wish.life:
-            who = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
-            raise FleetError(f"{who}, of {one.injection}")
+            subject = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
+            raise FleetError(f"{subject}, of {one.injection}")
     return found
 
 

@@ -100,7 +100,7 @@ class LogFollower:
         self,
         cluster: Cluster,
         job: str,
-        who: Followed,
+        followed: Followed,
         pods: JobPods,
         *,
         start_s: float,
@@ -110,7 +110,7 @@ class LogFollower:
         """`pod`: its name, if it is known already and may be one of several. `index`: its number in
         the Job.
         """
-        self._cluster, self._job, self._who, self._pods = cluster, job, who, pods
+        self._cluster, self._job, self._followed, self._pods = cluster, job, followed, pods
         self._start_s, self._index = start_s, index
         self._asked_s = -inf
         self._last: Sequence[PodState] = ()
@@ -138,18 +138,18 @@ class LogFollower:
             if state is None:
                 return
             self.pod = state.name
-            self._who.pod_started(state)
+            self._followed.pod_started(state)
             while not self.is_closing:
                 self._read(follow=True)
                 ended = self._look()
                 if ended is not None:
                     self._read_rest()
-                    self._who.pod_ended(None if ended.name == "" else ended)
+                    self._followed.pod_ended(None if ended.name == "" else ended)
                     return
                 self._is_closing.wait(_PAUSE_S)
         except FleetError as error:
             if not self.is_closing:
-                self._who.pod_failed(error)
+                self._followed.pod_failed(error)
 
     def _await_start(self) -> PodState | None:
         """The pod once its container runs or ran; None if nobody wants to know any more.
@@ -168,7 +168,7 @@ class LogFollower:
                 if hope.is_lost(state):
                     raise FleetError(f"the pod {state.name} cannot start: {state.waiting}")
             if was_there and not pods and not self._asked():
-                self._who.pod_ended(None)
+                self._followed.pod_ended(None)
                 return None
             if time.monotonic() > deadline:
                 raise FleetError(
@@ -216,7 +216,7 @@ class LogFollower:
                 if self.is_closing:
                     return False
                 if (text := self._position.new(line)) is not None:
-                    self._who.pod_printed(text + b"\n")
+                    self._followed.pod_printed(text + b"\n")
         except Missing:
             return True
         except FleetError:  # `_look` tells whether the pod is gone or the server away

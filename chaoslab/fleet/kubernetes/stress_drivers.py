@@ -55,8 +55,8 @@ class Quota(CpuShare):
     def __init__(self, life: PodIncarnation, wish: Wish[Pods], stressor: Slowness) -> None:
         """FleetError while nobody knows what the node uses."""
         if life.cpu_used() is None:
-            who = f"the CPU time of {life.spec.name}"
-            raise FleetError(f"{who} is not measured yet: let the fault begin later")
+            subject = f"the CPU time of {life.spec.name}"
+            raise FleetError(f"{subject} is not measured yet: let the fault begin later")
         super().__init__(life.spec.name, wish.calm_cores, stressor)
         self.life, self._injection = life, wish.injection
         self._whole = limit_of(self.life.cluster.get(PODS, self.life.pod))

@@ -72,9 +72,11 @@ class DutyCycle(CpuShare):
         return self._process is not None and self._process.is_over
 
     def begin(self) -> None:
-        cores, who = self._cores, self._wish.life.identity
+        cores, process = self._cores, self._wish.life.identity
         for_s = self._stressor.for_s
-        self._process = stress_process(self._wish, "duty", who.pid, who.start_ticks, for_s=for_s)
+        self._process = stress_process(
+            self._wish, "duty", process.pid, process.start_ticks, for_s=for_s
+        )
         self._process.ask(cores)
 
     def _apply(self) -> None:

@@ -167,6 +167,6 @@ class Incarnation(ABC):
         except OSError as error:  # the journal says the same, and the others must end, too
             _log.warning("the end of %s cannot be recorded: %s", node, error)
         pid = self.facts["pid"]
-        who: dict[str, Json] = {"node": node, "incarnation": self.incarnation, "pid": pid}
-        facts = {**who, **ending, **self._files.last_words(ending)}
+        subject: dict[str, Json] = {"node": node, "incarnation": self.incarnation, "pid": pid}
+        facts = {**subject, **ending, **self._files.last_words(ending)}
         return [*last, Observation.of(node, read(NodeExited, facts, self.where))]

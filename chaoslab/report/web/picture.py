@@ -58,7 +58,9 @@ def run_data(story: RunStory) -> Mapping[str, Json]:
         "counts": {"width_s": fine, "rows": counts},
         "step_times": {
             "width_s": coarse,
-            "rows": {who: ranges([found], coarse) for who, found in samples.step_ms.items()},
+            "rows": {
+                learner: ranges([found], coarse) for learner, found in samples.step_ms.items()
+            },
         },
         "links": _links(story, samples, coarse),
         "timeline": _timeline(story),
@@ -69,8 +71,8 @@ def run_data(story: RunStory) -> Mapping[str, Json]:
 def losses_data(story: RunStory, victims: Collection[str]) -> Mapping[str, Json]:
     """Losses of victims and of survivors together, each with its range, and the evaluations."""
     samples, width_s = story.samples, bucket_s(story.end_s, _FINE)
-    hit = [found for who, found in samples.losses.items() if who in victims]
-    spared = [found for who, found in samples.losses.items() if who not in victims]
+    hit = [found for learner, found in samples.losses.items() if learner in victims]
+    spared = [found for learner, found in samples.losses.items() if learner not in victims]
     return {
         "width_s": width_s,
         "victims": ranges(hit, width_s, has_mean=True),
@@ -91,7 +93,7 @@ def _baseline(story: RunStory) -> Mapping[str, Json] | None:
     return {
         **story.baseline._asdict(),
         "at_s": _time(story.baseline.at_s),
-        "step_ms": {who: digits(ms) for who, ms in story.baseline.step_ms.items()},
+        "step_ms": {learner: digits(ms) for learner, ms in story.baseline.step_ms.items()},
     }
 
 

@@ -207,14 +207,14 @@ def _outage(one: Outage, history: History) -> list[Mapping[str, Json]]:
     no_clocks = dict.fromkeys(("up_s", "joined_s", "first_step_s", "first_contribution_s"))
     ready_s = one.ready.time_s - one.healed_s if one.ready else None
     cut_off: list[Mapping[str, Json]] = []
-    for who in one.returns:
-        joined = _joined(history, who, one.since, one.until_s)
+    for learner in one.returns:
+        joined = _joined(history, learner, one.since, one.until_s)
         joined_s = joined.time_s - one.healed_s if joined else None
         clocks = {
             "joined_s": _rounded(joined_s),
-            "first_contribution_s": _rounded(one.after_s(who)),
+            "first_contribution_s": _rounded(one.after_s(learner)),
         }
-        cut_off.append({"node": who, "is_cut_off": True, **down, **no_clocks, **clocks})
+        cut_off.append({"node": learner, "is_cut_off": True, **down, **no_clocks, **clocks})
     return [{"node": "syncer", **down, **no_clocks, "up_s": _rounded(ready_s)}, *cut_off]
 
 

@@ -91,8 +91,8 @@ def _doctor() -> Mapping[str, Json]:
 
 def _left(folder: HostFolder) -> Iterator[str]:
     """What a run has here, in a few words each."""
-    if (who := folder.agent) is not None:
-        yield f"the host agent of run {folder.run} (process {who.pid})"
+    if (process := folder.agent) is not None:
+        yield f"the host agent of run {folder.run} (process {process.pid})"
     if folder.path.is_dir() and not folder.is_elsewhere:
         yield f"the folder {folder.path} of run {folder.run}"
         for entry in open_undos(folder.path):

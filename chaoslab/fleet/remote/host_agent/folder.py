@@ -67,8 +67,8 @@ class HostFolder:
         """The agent, if it lives."""
         if not (facts := self._facts):
             return None
-        who = identity_of(facts)
-        return who if is_same(who) and is_running(who.pid) else None
+        process = identity_of(facts)
+        return process if is_same(process) and is_running(process.pid) else None
 
     @property
     def socket(self) -> str:
@@ -132,9 +132,9 @@ class HostFolder:
             )
         self._of_machine.write_text(platform.node(), encoding="utf-8")
 
-    def write_agent(self, who: Identity, socket: Path) -> None:
+    def write_agent(self, process: Identity, socket: Path) -> None:
         """Say which process the agent is and where it listens: from now on it can be found."""
-        facts = {**who.facts, "socket": str(socket)}
+        facts = {**process.facts, "socket": str(socket)}
         self._of_agent.write_text(json.dumps(facts), encoding="utf-8")
 
     def remove(self) -> bool:

@@ -93,8 +93,8 @@ def _spawn(folder: HostFolder, lease_s: float) -> None:
 def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
     """Be the agent, until it is over."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    who = identify(os.getpid())
-    if who is None:
+    process = identify(os.getpid())
+    if process is None:
         raise FleetError("this process cannot be identified: /proc is missing")
     with ExitStack() as stack:
         guard = stack.enter_context(start_janitor(folder.path))
@@ -118,7 +118,7 @@ def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
             session=secrets.token_hex(8),
         )
         _obey_signals(loop)
-        folder.write_agent(who, socket)
+        folder.write_agent(process, socket)
         why = loop.serve()
     _log.info("the host agent has ended: %s", why)
     if why == DISMISSED:  # whoever did that has all records
@@ -141,21 +141,21 @@ def halt(folder: HostFolder) -> Mapping[str, Json]:
     if not folder.path.is_dir() or folder.is_elsewhere:
         return {"had_agent": False, "actions": []}
     with folder.locked():
-        if (who := folder.agent) is not None:
-            _end(folder, who)
+        if (process := folder.agent) is not None:
+            _end(folder, process)
         healed = heal(folder.path)
     if healed.remaining:
         raise FleetError("; ".join(healed.remaining))
-    return {"had_agent": who is not None, "actions": list(healed.actions)}
+    return {"had_agent": process is not None, "actions": list(healed.actions)}
 
 
-def _end(folder: HostFolder, who: Identity) -> None:
+def _end(folder: HostFolder, process: Identity) -> None:
     """End an agent: in order, then by force. FleetError if it stays."""
     in_order, by_force = (signal.SIGTERM, signal.SIGCONT), (signal.SIGKILL,)
     for numbers, within_s in ((in_order, _END_S), (by_force, _KILL_S)):
         for number in numbers:
-            if is_of_run(who, folder.path):
-                send(who, number)
+            if is_of_run(process, folder.path):
+                send(process, number)
         deadline_s = time.monotonic() + within_s
         while folder.agent is not None:
             if time.monotonic() > deadline_s:
@@ -163,4 +163,4 @@ def _end(folder: HostFolder, who: Identity) -> None:
             time.sleep(_PAUSE_S)
         else:
             return
-    raise FleetError(f"the host agent (process {who.pid}) cannot be ended")
+    raise FleetError(f"the host agent (process {process.pid}) cannot be ended")

@@ -166,11 +166,11 @@ class SshReach:
             return await _opened(self.access, self.name)
         if self._jump is None or self._jump.is_closed():
             jump = self.access.jumped()
-            who = f"its jump host {jump.host}"
+            host = f"its jump host {jump.host}"
             try:
-                self._jump = await _opened(jump, f"{self.name}: {who}")
+                self._jump = await _opened(jump, f"{self.name}: {host}")
             except (asyncssh.Error, OSError, TimeoutError) as error:
-                raise ConnectionError(f"{who}: {_said(error)}") from error
+                raise ConnectionError(f"{host}: {_said(error)}") from error
         return await _opened(self.access, self.name, self._jump)
 
 
@@ -184,14 +184,14 @@ def _end_if_cancelled() -> None:
 
 
 async def _opened(
-    access: Access, who: str, tunnel: asyncssh.SSHClientConnection | None = None
+    access: Access, host: str, tunnel: asyncssh.SSHClientConnection | None = None
 ) -> asyncssh.SSHClientConnection:
-    """A connection. FleetError, which begins with `who`: another attempt would not change it."""
+    """A connection. FleetError, which begins with `host`: another attempt would not change it."""
     try:
         return await asyncssh.connect(access.host, access.port, tunnel=tunnel, **_options(access))
     except _REFUSALS as error:
         raise FleetError(
-            f"{who}: {_refusal(access, error, is_tunnelled=tunnel is not None)}"
+            f"{host}: {_refusal(access, error, is_tunnelled=tunnel is not None)}"
         ) from error
 
 
@@ -235,8 +235,8 @@ def _known(access: Access) -> asyncssh.SSHKnownHosts:
     of known hosts.
     """
     if access.host_keys:
-        who = f"[{access.host}]:{access.port},{access.host}"
-        return asyncssh.import_known_hosts("".join(f"{who} {key}\n" for key in access.host_keys))
+        host = f"[{access.host}]:{access.port},{access.host}"
+        return asyncssh.import_known_hosts("".join(f"{host} {key}\n" for key in access.host_keys))
     file = _file(access.known_hosts, "known_hosts")
     try:
         return asyncssh.read_known_hosts(file)
