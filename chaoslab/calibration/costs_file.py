@@ -64,7 +64,7 @@ class Measured:
 
 
 def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
-    """Every cost of which these runs have samples, in the order of `Costs`.
+    """Every cost with samples in these runs, in the order of `Costs`.
 
     A median of 0 is left out where a simulation cannot have it: the runs are too coarse for it.
     """
@@ -88,7 +88,7 @@ def measured(runs: Sequence[Samples]) -> Sequence[Measured]:
 
 
 def missing(found: Sequence[Measured]) -> Sequence[str]:
-    """Costs of which there was no sample."""
+    """Costs without a sample."""
     names = {one.cost for one in found}
     return [one.name for one in Costs.each() if one.name not in names]
 

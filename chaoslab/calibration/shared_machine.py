@@ -1,6 +1,6 @@
 """Share of one machine that nodes take from each other, and what they need alone.
 
-    machine.sampled ─► cores ─┬─ who started or trained at that time ─► work of a start
+    machine.sampled ─► cores ─┬─ nodes that started or trained then ─► work of a start
                               └─ processor time of the run's nodes ───► work of a step
 
 A start that took 1.6 s beside three others on two cores is 0.8 s of work: `Costs.cores` makes a
@@ -41,7 +41,7 @@ def cores_of(history: History) -> int | None:
 def work_s(history: History, start_s: float, end_s: float) -> float:
     """What a start that took from one time to the other needs of one core.
 
-    By who else started meanwhile, and by the cores that learners use which train.
+    By the others that started meanwhile, and by the cores that learners use which train.
     """
     cores = cores_of(history)
     if cores is None:

@@ -1,4 +1,4 @@
-"""Whom faults took away from training, for how long, and how they came back.
+"""Absences: learners that faults took away from training, for how long, and their return.
 
     gone ──── restart or heal ──► process up ──► first step ──► first accepted ──► merged, merged, …
                      └─────── the three clocks ──────┴──────────────┘

@@ -1,7 +1,7 @@
 """The answers that stand first in every report, whatever the plan expects.
 
 did training continue?      `training_continued`, by a rule that no plan can loosen
-who rejoined?               `returns`, for every learner that a fault took away
+which rejoined?             `returns`, for every learner that a fault took away
 what was done to it?        `injections`, with what was asked for and what was measured
 and after a return?         `afterwards`, to how many rounds it contributed, and how it left
 """
@@ -133,7 +133,7 @@ def longest_gap_s(history: History) -> float | None:
 
 
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
-    """By learner that a fault took away, or that lost its syncer to one: back is one of whom a
+    """By learner that a fault took away, or that lost its syncer to one: one counts as back if a
     round holds a contribution.
 
     Whether it rejoined is answered by the last absence from which it was asked to return, and by

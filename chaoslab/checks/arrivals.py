@@ -36,7 +36,8 @@ from chaoslab.record.journal import FaultStory, History
 
 _L = TypeVar("_L", bound=OfLearner)
 FAIR_CHANCES = 3
-"""Who contributed fewer than n times had its chance if this many times n rounds were merged."""
+"""A learner that contributed fewer than n times had its chance if this many times n rounds were
+merged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ def _violation(code: Code, arrival: Arrival, text: str, event: Event | None) -> 
     return Violation.at(seen, code, text, arrival.learner)
 
 
-# ---------------------------------------------------------------- who was brought in
+# ---------------------------------------------------------------- learners that were brought in
 
 
 def arrivals(history: History) -> Iterator[Arrival]:
@@ -175,7 +176,7 @@ def _follow(arrival: Arrival, history: History) -> Arrival:
 
 
 def numbers_of(found: Sequence[Arrival]) -> Mapping[str, Mapping[str, Json]]:
-    """The clocks from the start of the process, and from whom each took over the state."""
+    """The clocks from the start of the process, and the source of each one's state."""
     labels = [f"{arrival.learner} ({arrival.story.injection})" for arrival in found]
     complete = [arrival.complete.payload if arrival.complete else None for arrival in found]
     sources = [said.donor or said.source if said else None for said in complete]

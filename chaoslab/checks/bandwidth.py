@@ -58,7 +58,7 @@ class _Report:
 
     event: Event[LinkMeasured] | Event[LearnerStep]
     bytes: float
-    """Of all that arrived in the life of who counts."""
+    """Of all that arrived in the lives that count."""
     life: int = 0
     """Its incarnation; 0 of the syncer, which counts on while learners come and go."""
     bytes_per_s: float | None = None

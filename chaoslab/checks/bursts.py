@@ -18,7 +18,7 @@ from chaoslab.core.payloads import PushAccepted, RoundMerged
 from chaoslab.record.journal import History
 
 _LEAST = 10
-"""Pushes in the baseline of which a mean can be taken."""
+"""Pushes in the baseline that are enough for a mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

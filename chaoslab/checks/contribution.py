@@ -4,9 +4,9 @@
     weight in merges learner-0 ▇▇▇▇  learner-1 ▇▇▇▇  learner-2 ▇▇      within the bound: followed
 
 Judged over the time in which a fault slowed somebody; without such a fault over all of training
-since the baseline, because chips may differ from the start. Who was away for a part of that time is
-not compared. While the syncer was away, and until it had heard everybody and merged all again,
-weights follow who returned first: that time is left out.
+since the baseline, because chips may differ from the start. A learner that was away for a part of
+it is not compared. While the syncer was away, and until it had heard everybody and merged all
+again, weights follow the order of returns: that time is left out.
 """
 
 from collections import defaultdict

@@ -123,7 +123,7 @@ class _Reached:
         self.position = 0
         """As it last said."""
         self.merged = 0
-        """By steps of which the work was merged."""
+        """By steps whose work was merged."""
         self.before = 0
         """The same, when a fault last took the learner away."""
         self._merged_step = -1.0

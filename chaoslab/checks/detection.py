@@ -1,4 +1,4 @@
-"""Does the syncer know who is there? It misses the dead soon, and it does not drop the living.
+"""Detection: the syncer drops dead learners soon, and does not drop living ones.
 
     gone ──► member.suspected or member.left     within the bound, for every victim
     at work ──► member.left                      never; a suspicion that passes is only counted
@@ -37,7 +37,7 @@ _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
-"""A silence of at least so long, this share of which the machine was stalled, excuses a drop."""
+"""A silence of at least so long excuses a drop if the machine was stalled for this share of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,8 @@ def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violati
 def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]:
     """Suspicions and drops of learners that no fault had taken away, on no way back and not dead.
 
-    A syncer that was away itself may take those who are cut off for gone until it hears them again.
+    A syncer that was away itself may take learners that are cut off for gone until it hears them
+    again.
     """
     reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
     for window in fault_windows(history):

@@ -74,7 +74,7 @@ def moot(history: History) -> dict[str, str]:
 
 
 def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
-    """Who had each target without proof when, or for as long as, it was missing; "" if nobody."""
+    """Injection that had each target without proof when, or while, it was missing; "" if none."""
     said = []
     missing = {e.payload.target: e for e in story.evidence if e.payload.status is not Status.PROVED}
     if set(story.targets) - {event.payload.target for event in story.evidence}:
@@ -96,7 +96,7 @@ def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
 
 
 def _skipped(event: Event[FaultSkipped], covers: Iterable[_Cover]) -> str:
-    """Who had each target when the injection was to begin; "" if nobody had one of them."""
+    """Injection that had each target when this one was to begin; "" if one target was free."""
     by = {c.target: str(c) for c in covers if c.start_s <= event.time_s <= c.end_s}
     targets = event.payload.targets
     return "; ".join(by[target] for target in targets) if by.keys() >= set(targets) else ""

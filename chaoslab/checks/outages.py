@@ -189,7 +189,7 @@ def _taken_s(history: History, story: FaultStory, until_s: float) -> Mapping[str
 
 
 def _lent(history: History, until_s: float) -> frozenset[str]:
-    """Whom the last injection that brought them in has let go of by then."""
+    """Learners that the last injection on them had let go of by then."""
     lent: set[str] = set()
     for story in history.faults:
         if story.brings_in and story.injecting.time_s < until_s:

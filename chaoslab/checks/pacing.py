@@ -5,7 +5,8 @@ baseline is noisier than the bound of a check leaves room for.
                                                                 more than 5 % ──► UNKNOWN
 
 With a step time, learners are as fast as the chips that they emulate while the machine can carry
-them. Where steps end too late it cannot, and who is slow then is slow for want of a core.
+them. Where steps end too late it cannot, and a learner that is slow then is slow because it lacks a
+core.
 
     rate of rounds   its variation over the four quarters of the window ┐  / 2: the noise of the
     steps            likewise, of the median step time of a learner     ┴─► mean of four quarters

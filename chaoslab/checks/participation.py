@@ -20,11 +20,11 @@ that contributed far less in the baseline than others that are no faster is a do
 No duty counts while an injection keeps the syncer away. A learner that a fault took away and that
 never contributed again is left to the second answer (`learners_rejoin`).
 
-Where learners without a step time share a machine that is full, steps tell who got a core, too:
-they are compared there with what a learner was given of the time in which it was ready, or, where
-that is not known, a quarter of them is enough. Rounds become due as the fastest learner steps, and
-one that is outrun contributes to fewer of them, with less weight: both are compared with the steps
-that it made, rounds give or take one.
+Where learners without a step time share a machine that is full, steps tell which one got a core,
+too: they are compared there with what a learner was given of the time in which it was ready, or,
+where that is not known, a quarter of them is enough. Rounds become due as the fastest learner
+steps, and one that is outrun contributes to fewer of them, with less weight: both are compared with
+the steps that it made, rounds give or take one.
 """
 
 from collections.abc import Iterator, Sequence

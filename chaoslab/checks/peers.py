@@ -5,7 +5,7 @@
                                                         if none is left, the others that came back
 
 Samples of a learner that is not on duty count for nobody. A learner that was never away is compared
-with its like alone: of two of which one was away, the other one shows what is usual. Reads only.
+with its like alone: of two, the one that was not away shows what is usual. Reads only.
 """
 
 from bisect import bisect_left, bisect_right

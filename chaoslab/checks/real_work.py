@@ -208,7 +208,7 @@ def _not_lowered(history: History) -> Iterator[Violation]:
     """A run of `_LONG_STEPS` or more whose last evaluation is no better than the untrained model;
     without evaluations, one in which no learner ever had a lower loss.
 
-    Learners also see their work of which nothing came, so that what they report says less.
+    Learners also see their work that led to nothing, so that what they report says less.
     """
     untrained = untrained_loss(history)
     samples = {learner: of_learner(history, LearnerStep, learner) for learner in history.learners}

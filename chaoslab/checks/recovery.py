@@ -57,7 +57,7 @@ class _Heal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pace:
-    """What was usual, and when rounds were merged, with whom."""
+    """What was usual, and rounds that were merged: when and with which learners."""
 
     rounds_per_s: float
     shares: Mapping[str, float]

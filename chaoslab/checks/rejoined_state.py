@@ -30,7 +30,7 @@ from chaoslab.record.journal import History
 _INITIAL = "initial"
 _DONOR = "donor"
 _EARLIER = 0.5
-"""Who has a slow donor joins at a lower step than others; who begins anew, far below."""
+"""With a slow donor it joins at a lower step than others; if it begins anew, far below."""
 _HEARD_S = 5.0
 """A learner that trains reports its step more often."""
 _HEARD_AFTER_S = 1.0

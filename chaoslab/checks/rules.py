@@ -4,7 +4,7 @@
           │ no                │ no, or not undone  │ no        themselves? ─► clean?
           │                   │                    │                │ no         │ no
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
-    a node ended, or left, that nobody asked to; somebody took part whom nobody started ─► FAIL
+    a node ended, or left, that nobody asked to; a life took part that was never started ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing, but for
 `contact`, which tells of what came late.
@@ -148,9 +148,9 @@ def _skipped(said: FaultSkipped) -> Doubt:
 
 
 def _entries(history: History) -> Iterator[Finding]:
-    """Entries of the plan's `faults` of which no injection took place.
+    """Entries of the plan's `faults` without any injection.
 
-    Those of which an injection is in doubt already are left to `evidence`.
+    Those with an injection in doubt already are left to `evidence`.
     """
     started = history.last(RunStarted)
     entries = started.payload.entries if started else ()

@@ -55,7 +55,7 @@ class _Replica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staleness:
-    """Whoever is at work holds versions that are hardly behind, and who was away catches up."""
+    """Learners at work have versions that are hardly behind; those that were away catch up."""
 
     name: ClassVar[str] = "staleness"
     summary: ClassVar[str] = "no learner trains on versions that are too far behind"
@@ -63,7 +63,7 @@ class Staleness:
     max_rounds: int = binding(8, most=100, is_of_rounds=True)
     """Versions of any fragment by which a learner at work may be behind the syncer."""
     within_s: Duration = 30.0
-    """Time from the heal for whoever was taken away to be within that bound again."""
+    """Time from the heal for a victim to be within that bound again."""
 
     def __post_init__(self) -> None:
         if self.max_rounds < 0:
@@ -163,7 +163,7 @@ def _note(
 
 
 def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> Doubt | None:
-    """Who was still allowed to be behind when training ended, or that too little was adopted."""
+    """Learners that could still be behind when training ended; too few adoptions."""
     if adoptions < _ADOPTIONS_LEAST:
         return Doubt(
             Code.TOO_FEW_SAMPLES,

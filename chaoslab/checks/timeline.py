@@ -90,7 +90,7 @@ class Part:
 
     @property
     def learner(self) -> str:
-        """Who contributed."""
+        """The learner that contributed."""
         return self.contributor.learner
 
     @property
@@ -362,7 +362,7 @@ def after(since: Event, events: Sequence[_E]) -> Iterator[_E]:
 
 
 def members_before(history: History, event: Event) -> Mapping[str, int]:
-    """Who was a member when an event came, and under which epoch."""
+    """Members when an event came, each with its epoch."""
     members: dict[str, int] = {}
     for learner, moves in _moves(history).items():
         known = bisect_right(moves, event.seq, key=attrgetter("seq"))

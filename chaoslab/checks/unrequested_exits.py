@@ -209,7 +209,7 @@ def orphans(history: History) -> Iterator[Violation]:
                 yield Violation.at(started, Code.ORPHANED, text, node)
 
 
-# ---------------------------------------------------------------- who was never started
+# ---------------------------------------------------------------- lives that were never started
 
 
 def strangers(history: History) -> Iterator[Violation]:

@@ -72,7 +72,7 @@ def misdirected_pushes(history: History) -> Iterator[Violation]:
     """The first window of each learner whose updates alone point away from those of its peers.
 
     Where all point away from each other, as two do if one of them is turned round, nobody can tell
-    who is wrong, nor whether anybody is: so do those of small shards at the end of training.
+    which is wrong, nor whether one is: so do those of small shards at the end of training.
     """
     for learner in history.learners:
         yield from islice(_opposed(history, learner), 1)

@@ -3,7 +3,7 @@
     History ─┬─► rules of every run ────┐
              ├─► each expected check ────┤
              ├─► an answer that is NO ───┼─► findings ─► FAIL beats UNKNOWN beats PASS ─► Verdict
-             └─► training continued? who rejoined? ─────────────────────────────────────► Verdict
+             └─► training continued? all rejoined? ─────────────────────────────────────► Verdict
 
 A pure function of the record: `judge` on an old run directory gives the same verdict, or a better
 one with newer checks. A check that crashes is UNKNOWN, and so is a run without any finding.
@@ -283,7 +283,8 @@ def _sure(answer: Callable[[History], bool | None], record: Record) -> bool | No
 
 
 def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
-    """Who is back; one that is missing has had its chance without what disturbed the run, too.
+    """Learners that are back; one that is missing has had its chance without what disturbed the
+    run, too.
 
     Without that time its fault may fall upon the end of training, and takes nobody away any more.
     """

@@ -15,7 +15,9 @@ _Answer = TypeVar("_Answer")
 def unless_ended(
     asked: Callable[[], _Answer], has_ended: Callable[[], bool], within_s: float = _ENDED_S
 ) -> _Answer | None:
-    """The answer; None if who was asked has ended. FleetError if it goes on and does not answer."""
+    """The answer; None if the process that was asked has ended. FleetError if it goes on and does
+    not answer.
+    """
     try:
         return asked()
     except FleetError:  # it may have ended just now, and this may not be known yet

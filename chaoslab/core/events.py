@@ -417,7 +417,7 @@ class Observation:
 
     @classmethod
     def of(cls, source: str, said: Payload, *, node_s: float | None = None) -> "Observation":
-        """What a node says, or somebody who watches it."""
+        """Event that a node, or an observer of it, says."""
         made = object.__new__(cls)
         vars(made).update(
             source=source, kind=kind_of(type(said)), data=data_of(said), node_s=node_s

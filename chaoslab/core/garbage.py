@@ -17,8 +17,8 @@ def collect_seldom() -> None:
 def without_collection(*, freeze: bool = False) -> Iterator[None]:
     """Look for no garbage: among objects that all stay, as of a record, that takes a third more.
 
-    `freeze`: nor is any looked for among all that is there afterwards. Whoever does that again and
-    again never frees what is unreachable by then, for instance the fleet of a simulation.
+    `freeze`: nor is any looked for among all that is there afterwards. Code that does that again
+    and again never frees what is unreachable by then, for instance the fleet of a simulation.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -112,7 +112,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receivers:
-    """Whom a signal to the tree of a main process is sent to."""
+    """Processes to which a signal to the tree of a main process is sent."""
 
     group: int
     """The process group that the main process leads, if there is one: its own pid."""
@@ -289,6 +289,6 @@ def _group(pid: int) -> int | None:
 
 
 def _send(process: Identity, number: int) -> None:
-    """Ignore a process that may not be signalled: `living` reports who remains."""
+    """Ignore a process that may not be signalled: `living` reports what remains."""
     with suppress(PermissionError):
         send(process, number)

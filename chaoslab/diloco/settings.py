@@ -44,7 +44,7 @@ class Settings:
     in the synchronous algorithms."""
     data_parallel: Literal["off", "rigid", "elastic"] = "off"
     """Whether learners average their gradients in every step (`syncer.communicators`): rigid: K
-    learners or none, who go back to the last version whenever one is lost; elastic: K at first,
+    learners or none, which go back to the last version whenever one is lost; elastic: K at first,
     then those that are present. With one fragment, no overlap and `blocking`, a version is then a
     checkpoint."""
     gamma: float = 0.8

@@ -4,7 +4,7 @@
               └── one for each setting of a second axis: the frontier
 
 Every value is simulated on the sim fleet with the same seeds, and passes if all of them do. Between
-two values of which one passes, one border is looked for; a plan that passes again beyond it is not
+two values where one passes, one border is looked for; a plan that passes again beyond it is not
 noticed.
 """
 

@@ -77,7 +77,7 @@ class AsksToLeave(EndsProcess):
         return (*(self.look_s * look for look in range(1, looks)), self.grace_s)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Start whoever has left; at the last step whoever has not, too."""
+        """Start those that have left; at the last step the others, too."""
         is_last = step_index == len(self.steps()) - 1
         for name in injection.targets:
             if is_last or not fleet.nodes[name].is_alive:
@@ -188,7 +188,7 @@ class OneEffect(LinkFault):
     @property
     @abstractmethod
     def effect(self) -> Effect:
-        """The effect; PlanError for settings of which none can be made."""
+        """The effect; PlanError for settings that make none."""
 
     def shapings(self) -> tuple[Shaping, ...]:
         """The effect, each way that is asked for."""

@@ -1,11 +1,12 @@
-"""Faults of who takes part: learners that join a running training, and learners that leave it.
+"""Faults of membership: learners that join a running training, and learners that leave it.
 
     control.scale_up   reserve ── start ──► join, adopt, contribute … ── heal: leave in order
     control.leave      member ── SIGTERM ─► goodbye, exit code 0 ─────── heal: start again
 
 Neither breaks anything. Both are faults because a training must stand them at any moment: nobody
-may wait for whoever leaves, and whoever joins takes over the state of the run. That a learner was
-let in, and how soon it was of use, is a finding (check `rejoin`), not a doubt about the fault.
+may wait for a learner that leaves, and one that joins takes over the state of the run. That a
+learner was let in, and how soon it was of use, is a finding (check `rejoin`), not a doubt about the
+fault.
 """
 
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class ControlScaleUp(BaseFault):
             fleet.restart(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask them to leave; whoever is gone already is left alone."""
+        """Ask them to leave; those that are gone already are left alone."""
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def look(self, window: EvidenceWindow) -> Found:

@@ -88,7 +88,7 @@ class ControlRejoinStorm(HasStrength, Fault):
             fleet.kill(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Start whoever is down."""
+        """Start those that are down."""
         start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:

@@ -2,9 +2,9 @@
 
     all_hit ─► the targets and what of the run is beside them ─► limits ─► inject, on all of these
 
-Only at that moment is it known who is beside whom. A machine on which the syncer or the evaluator
-runs is left alone. What the cluster itself says of the machine is the witness: a taint that its
-controllers set.
+Only at that moment is it known which nodes are beside each other. A machine on which the syncer or
+the evaluator runs is left alone. What the cluster itself says of the machine is the witness: a
+taint that its controllers set.
 """
 
 from collections.abc import Mapping

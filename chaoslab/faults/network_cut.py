@@ -1,7 +1,8 @@
 """Fault by which a link falls silent.
 
 From above a frozen link and a black hole look alike and are not: the one keeps every byte, the
-other none. Who is cut off is taken away from training and must come back when the fault is healed.
+other none. A learner that is cut off is taken away from training and must come back when the fault
+is healed.
 """
 
 from collections.abc import Mapping

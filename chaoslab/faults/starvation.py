@@ -37,7 +37,7 @@ class ComputeSteal(Stresses):
     """Busy neighbours: processes that compute on the very cores that the learner may use."""
 
     burners: int = 2
-    """How many for each target. Whoever else uses these cores feels them, too."""
+    """How many for each target. Other programs on these cores feel them, too."""
     least_factor: Factor = 1.15
     """By how much longer the learner's steps take at least; less is weak evidence."""
 
@@ -127,7 +127,7 @@ class MemoryPressure(Stresses):
 
 
 class Killer(StrEnum):
-    """Who kills out of memory."""
+    """What kills out of memory."""
 
     KERNEL = "kernel"
     """The kernel: it finds that the cgroup of the learner has no memory left."""
@@ -181,7 +181,7 @@ class ProcessOom(Stresses):
             Stresses.inject(self, injection, fleet)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """No limit, and the next incarnation of whoever died."""
+        """No limit, and the next incarnation of what died."""
         Stresses.heal(self, injection, fleet)
         start_all(injection, fleet)
 
@@ -189,7 +189,7 @@ class ProcessOom(Stresses):
         return {"by": self.by.value}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Its end, and who says that it was out of memory."""
+        """Its end, and what says that it was out of memory."""
         exited, counted = window.exited, _counted(window)
         kills = (counted[-1].payload.oom_kills or 0) if counted else 0
         if window.incarnation is None:

@@ -8,7 +8,7 @@ As the supervisor of a learner of several hosts does on one machine: when one of
 by an error or a signal, the others are killed, and the node has ended as that one did. A process
 that noticed the end of another and ended by itself is not the one that was lost.
 
-It kills nobody: `due` says who is to be killed, and when.
+It kills nothing: `due` says which process is to be killed, and when.
 """
 
 from collections.abc import Sequence

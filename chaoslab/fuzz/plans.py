@@ -163,7 +163,9 @@ def _fault(rng: Random, number: int, training: Training) -> FaultSpec:
 
 
 def _with_cause(rng: Random, fault: FaultSpec, training: Training) -> tuple[FaultSpec, ...]:
-    """The fault; if it comes while a donor sends a checkpoint, also a kill: whom it is sent to."""
+    """The fault; if it comes while a donor sends a checkpoint, also a kill, of the learner that it
+    is sent to.
+    """
     if fault.at is None or fault.at.phase is not Phase.DONATE:
         return (fault,)
     kill = ProcessKill()

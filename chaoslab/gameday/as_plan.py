@@ -102,7 +102,7 @@ class _Done:
     name: str
     story: FaultStory
     injection: Injection
-    """As scheduled, or of which it is a repetition."""
+    """As scheduled, or as the one that it repeats."""
     at: Trigger
 
 

@@ -129,7 +129,7 @@ def _outcome(history: History, verdict: Verdict, about: FaultOutcome) -> FaultOu
 
 
 def _injected(history: History, known: FaultOutcome, stories: Sequence[FaultStory]) -> FaultOutcome:
-    """With what its injections did, of which there is at least one."""
+    """With what its injections did, at least one."""
     gap = longest_gap(history, known.spec)
     injected = next(story.injected for story in stories if story.injected is not None)
     hit = tuple(dict.fromkeys(name for story in stories for name in story.targets))

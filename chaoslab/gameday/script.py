@@ -159,7 +159,7 @@ class Script:
         holds: Iterable[str] = (),
         has_others: bool = False,
     ) -> None:
-        """`holds`: ids of the entries of which `by` decides when nobody else does, see `end`;
+        """`holds`: ids of the entries that `by` decides on when nobody else does, see `end`;
         `has_others`: others decide, in a window of their own.
         """
         self._inbox, self._by, self._holds = inbox, by, tuple(holds)
@@ -291,7 +291,7 @@ class _Progress:
         return self.now_s >= since_s + wait.for_s
 
     def not_begun(self, specs: Iterable[str]) -> Sequence[str]:
-        """Those of which nothing was injected, and something waits."""
+        """Those without an injection so far, and with some that wait."""
         return [spec for spec in specs if self._stages.get(spec, Stage.WAITING) < Stage.INJECTED]
 
     def _answered(self, by: str, spec: str) -> None:

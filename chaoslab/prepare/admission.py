@@ -41,7 +41,7 @@ class Admission:
         self._authority = _authority(lifetime_s) if site.needs_tls else None
 
     def flags(self, node: str, role: Role) -> tuple[str, ...]:
-        """Flags by which a node shows who it is and knows the others.
+        """Flags by which a node shows its identity and knows the others.
 
         A learner dials the address of its link, and expects the syncer's name there.
         """

@@ -3,7 +3,7 @@
     stop rule, step time ─────────► end of training ─┐
     each injection: trigger + `for` ► end of a fault ─┴─► the latest of them
 
-None if the plan leaves it to the run: a loss, or a measured step time of which nobody has a guess.
+None if the plan leaves it to the run: a loss, or a measured step time without a guess.
 Starting the nodes, settling and the twin are not counted, nor what faults cost.
 """
 

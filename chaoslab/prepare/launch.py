@@ -160,7 +160,7 @@ class Launch:
         return tuple(self._learner(name, addresses[name]) for name in self._training.learner_names)
 
     def reserve(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """Those that may join later: known to the syncer, and to whoever cuts the data."""
+        """Those that may join later: known to the syncer, and counted where the data are cut."""
         return tuple(self._learner(name, addresses[name]) for name in self._training.reserve_names)
 
     def _learner(self, name: str, syncer: str) -> NodeSpec:

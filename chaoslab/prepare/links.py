@@ -36,7 +36,7 @@ def link_kind(plan: FaultPlan) -> str:
 
 
 def why_this_kind(plan: FaultPlan) -> str:
-    """For a preview: who chose, the plan or its needs."""
+    """For a preview: what chose, the plan or its needs."""
     if plan.fleet.links is not None:
         return "as the plan says"
     needs = "a fault or a profile needs them" if _needs_links(plan) else "nothing needs any"

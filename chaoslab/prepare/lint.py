@@ -65,7 +65,7 @@ def impossible(plan: FaultPlan, schedule: Schedule | None) -> Iterator[Mistake]:
 
 
 def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
-    """`rejoin` wants somebody who is to return, and nobody who is expected to stay away."""
+    """`rejoin` wants a learner that is to return, and none that is expected to stay away."""
     is_expected = any(isinstance(spec.settings, Rejoin) for spec in plan.expect)
     if not is_expected or any(map(_brings_in, plan.faults)):
         return
@@ -226,7 +226,7 @@ def _not_by_others(plan: FaultPlan) -> Iterator[Mistake]:
         yield ("training", "system"), text
     for role in plan.fleet.programs:
         if role != "evaluator":
-            text = f"`training.system` already says who is the {role}: leave one of the two out"
+            text = f"`training.system` already says what the {role} is: leave one of the two out"
             yield ("fleet", "programs", role), text
     if plan.fleet.profiles:
         text = f"profiles shape links to the syncer, and {system} does not train over them"
@@ -301,7 +301,7 @@ def _not_for_others(plan: FaultPlan, document: Document) -> Iterator[str]:
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:
-    """Entries of `faults` of which nothing will come."""
+    """Entries of `faults` that will do nothing."""
     scheduled = Counter(one.spec for one in schedule.injections)
     dropped = Counter(one.spec for one in schedule.dropped)
     for fault in plan.faults:

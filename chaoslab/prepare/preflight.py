@@ -74,8 +74,8 @@ def refuse_impossible(
 def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:
     if asked == _DISKS:
         raise PlanError(
-            f"{_named(injection)} needs another disk than an earlier fault: one that can be full is "
-            "in memory, and loses all without power. Put them into two plans"
+            f"{_named(injection)} needs another disk than an earlier fault: one that can be "
+            "full is in memory, and loses all without power. Put them into two plans"
         )
 
 

@@ -5,8 +5,8 @@
                        run.json ◄── how many lines, and the last chain, when the run is over
 
 A writer that dies leaves a beginning of the file, and every beginning verifies by itself; what is
-missing at the end of a finished run shows by run.json. That finds accidents and edits. Whoever
-rewrites both files can forge them, unless the digest was kept elsewhere.
+missing at the end of a finished run shows by run.json. That finds accidents and edits. A program
+that rewrites both files can forge them, unless the digest was kept elsewhere.
 """
 
 import hashlib
@@ -169,7 +169,7 @@ def sealed(directory: Path) -> Seal | None:
 def _is_over(directory: Path) -> bool:
     """Whether run.json has what is written together with the digest when a run is over.
 
-    A twin of which the digest could not be written is "broken", and has none.
+    A twin whose digest could not be written is "broken", and has none.
     """
     facts = _facts(directory / RUN_JSON)
     return _SEALED in facts or facts.get("outcome") in _OVER

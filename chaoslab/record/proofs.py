@@ -1,4 +1,4 @@
-"""Proofs of faults, tested by the record, whoever wrote the evidence.
+"""Proofs of faults, tested by the record alone, not by the evidence.
 
     evidence.measured, proved ─► its proof ┬─► no event of the time of the fault: a doubt
                                            └─► an exit, and work of that life after it: a doubt

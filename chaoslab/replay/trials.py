@@ -67,7 +67,7 @@ def answer_of(judged: Judged, cause: Cause) -> Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A run of a candidate, for whoever watches the search."""
+    """A run of a candidate, for observers of the search."""
 
     candidate: Candidate
     answer: Answer

@@ -184,7 +184,7 @@ _DIVERGES = (
     "lower the rate: `{again} --set training.inner.lr=0.003`"
 )
 _PAUSE_OF_TRAINING = (
-    "see in the timeline above which learners were left and whom rounds waited for; with a "
+    "see in the timeline above which learners were left and which ones rounds waited for; with a "
     "smaller quorum nobody is waited for: `{again} --set training.quorum=1`"
 )
 _DETECTION = (

@@ -2,10 +2,10 @@
 
     Event ─► Metrics.see ─► RunStory, counters ◄─ collect ◄─ GET /metrics ◄─ Prometheus
 
-An observer. The label `learner` has as many values as the plan has learners, `fault` as many as
-the plan names kinds, `spec` as many as it has faults, `target` as many as there are nodes; nothing
-else grows. With `--repeat` counters go on from run to run. Events of the twin are not counted, as
-in the verdict. Whom a fault hits is told once it is injected, never while it waits for an operator.
+An observer. The label `learner` has as many values as the plan has learners, `fault` as many as the
+plan names kinds, `spec` as many as it has faults, `target` as many as there are nodes; nothing else
+grows. With `--repeat` counters go on from run to run. Events of the twin are not counted, as in the
+verdict. The targets of a fault are told once it is injected, never while it waits for an operator.
 
 It needs prometheus-client, the extra `chaoslab[metrics]`.
 """

@@ -21,7 +21,7 @@ from chaoslab.core.events import Event, Json, Kind
 Sample = tuple[float, float]
 """Time in seconds, and value."""
 Curves = defaultdict[str, list[Sample]]
-"""By whom or what it is of."""
+"""By the node or part that it is of."""
 RATE_OVER_S = 5.0
 """Tokens per second are a mean over so long."""
 _FIRST_WIDTH_S = 0.25

@@ -149,7 +149,7 @@ def _opened(said: payloads.GamedayOpened) -> str:
 
 
 def _waits(said: payloads.FaultHeld) -> str:
-    """Not on which nodes: whoever is in the room may still predict that."""
+    """Not on which nodes: viewers may still predict that."""
     return f"{said.spec} waits for an operator: {said.fault} ({said.trigger})"
 
 

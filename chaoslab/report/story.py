@@ -357,7 +357,7 @@ class RunStory:
             return None
         return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
 
-    # ---------------------------------------------------------------- faults, and who decides
+    # ---------------------------------------------------------------- faults, and decisions
 
     def _injecting(self, event: Event[payloads.FaultInjecting]) -> None:
         said = event.payload

@@ -70,7 +70,7 @@ class Injector:
     limits: Limits
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
-    """Ids of the plan's entries of which an operator decides."""
+    """Ids of the plan's entries that an operator decides on."""
     is_kept: bool = False
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
@@ -128,7 +128,7 @@ class Injector:
         )
 
     def pending(self) -> list[str]:
-        """Who is not back yet from a fault that gives its victims back, one sentence each."""
+        """Victims that are not back yet from a fault that gives them back, one sentence each."""
         progress = self.recorder.progress
         under = [f"{name} is still under a fault" for name in sorted(self.returning)]
         missed = [
@@ -225,7 +225,7 @@ class Injector:
     # ---------------------------------------------------------------- one injection
 
     def _begin(self, injection: Injection, asked_s: float) -> None:
-        """Open it; whoever announced the phase that it waited for may go on afterwards."""
+        """Open it; the node that announced the phase may go on afterwards."""
         announced = self._phase_triggers.announced(injection)
         if announced is None:
             self._open(injection, asked_s)

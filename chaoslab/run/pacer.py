@@ -1,4 +1,4 @@
-"""Pacer of a run: the step time of its learners, measured or given, and told to whoever starts.
+"""Pacer of a run: the step time of its learners, measured or given, and told to each that starts.
 
     learners share the machine ─► step times ─► median x 1.3 ─► pace.set ─► fleet.tell("pace", …)
     given by the plan: learners know it from their command line             every later life, too
@@ -46,8 +46,8 @@ class Pacer:
     _told: set[tuple[str, int]] = field(default_factory=set)
     """Names and incarnations of those that were told."""
     _seen: object = None
-    """Whom `Progress.alive` named when all of them were told: nobody has started since, if it is
-    that very tuple."""
+    """Nodes that `Progress.alive` named when all of them were told: nobody has started since, if it
+    is that very tuple."""
 
     @property
     def is_asked(self) -> bool:
@@ -65,7 +65,7 @@ class Pacer:
         return bool(measured) and measured.issuperset(self._learners())
 
     def begin(self) -> None:
-        """Note the step time, and tell it to everybody who does not know it yet."""
+        """Note the step time, and tell it to every node that does not know it yet."""
         step_s, measured_s = self.training.step_time, dict[str, float]()
         if isinstance(step_s, Pacing):
             measured_s = self._measured_s()

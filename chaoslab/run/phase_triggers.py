@@ -4,8 +4,8 @@
                                                           ▲ waits                    │ injected
                                                           └── let_go: "go" ◄─────────┘
 
-A watch counts once, for one life of a node: who starts again is asked again. Nobody who is not
-needed any more goes on being watched.
+A watch counts once, for one life of a node: one that starts again is asked again. No node that is
+not needed any more goes on being watched.
 """
 
 import math
@@ -31,7 +31,7 @@ class _Question(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class PhaseTriggers:
-    """Who has been asked what, in one run."""
+    """Questions to nodes in one run."""
 
     recorder: EventRecorder
     _asked: dict[_Question, int] = field(default_factory=dict)

@@ -64,7 +64,7 @@ EVALUATE_S = 180.0
 AGAIN_S = 1.0
 """After this a signal that could not be sent is tried again."""
 END_S = 5.0
-"""For whoever still runs to obey SIGTERM, and then SIGKILL."""
+"""For nodes that still run to obey SIGTERM, and then SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,7 +458,7 @@ class Run:
         what: str,
         within_s: float = START_S,
     ) -> None:
-        """Wait until all are up. FleetError names who is not, and what they said last."""
+        """Wait until all are up. FleetError names those that are not, and what they said last."""
         names = tuple(names)
         self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s)
         if absent := [name for name in names if not is_up(name)]:

@@ -173,7 +173,7 @@ class RunLoop:
         return True
 
     def leave_nodes(self) -> None:
-        """Note who runs on, because others started them."""
+        """Note the nodes that run on, because others started them."""
         self._hear_out()
         fleet, alive = self.recorder.fleet, self._progress.alive()
         self.recorder.note(

@@ -64,7 +64,7 @@ class Progress:
     address: str | None = None
     """Where the syncer is ready."""
     members: set[str] = field(default_factory=set)
-    """Whom the syncer believes to be a member."""
+    """Members by the syncer's word."""
     joined: dict[str, int] = field(default_factory=dict)
     """The latest incarnation of each learner that became a member."""
     steps: dict[str, int] = field(default_factory=dict)

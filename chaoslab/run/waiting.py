@@ -38,7 +38,7 @@ class WaitingInjections:
     phase_triggers: PhaseTriggers
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
-    """Ids of the plan's entries of which an operator decides."""
+    """Ids of the plan's entries that an operator decides on."""
     due_within: DueWithin = no_undo_log
     _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
     """When it is due, once that is settled, and its number; the earliest first."""
@@ -163,7 +163,7 @@ class WaitingInjections:
             else:
                 insort(self._by_time, (now_s + one.trigger.time_s - first_s, one.number, one))
 
-    # ---------------------------------------------------------------- who waits
+    # ---------------------------------------------------------------- waiting injections
 
     def take(self, injection: Injection) -> list[StillThere]:
         """It is begun, and waits no longer. Returns what tells of that which was prepared."""

@@ -2,7 +2,7 @@
 
     Trial ─► plan + --set fleet.programs…, or a mutant fleet ─► run, judge ─► Result
                                                                   │
-         not PASS, and the named check finds what was wrong (codes) with whom (culprits) ─► caught
+         not PASS, and the named check finds what was wrong (codes, culprits) ─► caught
          not PASS, for another reason only ─► mistaken           PASS ─► missed
 
 A trial that expects nothing wrong is a control: the same plan with the real thing must PASS.
@@ -27,7 +27,7 @@ PLANS = Path(__file__).with_name("plans")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Something wrong, and who must find it."""
+    """Something wrong, and what must find it."""
 
     name: str
     plan: str
@@ -45,7 +45,7 @@ class Trial:
     codes: tuple[str, ...] = ()
     """What it must say."""
     culprits: tuple[str, ...] = ()
-    """Whom it must name."""
+    """Culprits that it must name."""
 
     @property
     def is_control(self) -> bool:

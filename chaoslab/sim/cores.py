@@ -33,7 +33,7 @@ class Cores:
         self._busy = 0
         """Pieces of work under way."""
         self._served_s = 0.0
-        """Work that was done so far for one who was there all the time."""
+        """Work that was done so far for one that was there all the time."""
         self._since_s = 0.0
         """When that was so."""
         self._next: Timer | None = None

@@ -161,7 +161,7 @@ class Pipe:
         return had_hole
 
     def take_limit(self) -> bool:
-        """Whether a limit of data is reached: whoever asks ends the streams, and it counts anew."""
+        """Whether a limit of data is reached: the caller ends the streams, and it counts anew."""
         if not self._allowed or self.carried_bytes < min(self._allowed.values()):
             return False
         for (injection, _), effect in self._effects.items():

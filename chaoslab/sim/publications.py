@@ -1,6 +1,7 @@
 """Publications of one life of a simulated syncer: the newest version of each fragment.
 
-Only what is on disk is published. Who holds another version than the newest is sent it again.
+Only what is on disk is published. A learner with another version than the newest is sent that
+again.
 """
 
 from collections import Counter
@@ -93,7 +94,7 @@ class Publications:
         self._send(member.epoch, published)
 
     def newer_than(self, known: Sequence[int]) -> Iterator[int]:
-        """Fragments of which the newest version is not `known`; () knows none."""
+        """Fragments whose newest version is not `known`; () knows none."""
         for fragment, (version, _, _) in sorted(self._newest.items()):
             if not known or known[fragment] != version:
                 yield fragment

@@ -16,7 +16,7 @@ class Sessions:
         self._open: dict[int, Stream] = {}
         """Every stream that is open at this end, by its number."""
         self._members: dict[int, Member] = {}
-        """By number of the stream: who was let in on it."""
+        """By number of the stream: the learner that was let in on it."""
         self._streams: dict[int, Stream] = {}
         """By epoch, of the memberships that have one."""
 
@@ -29,7 +29,7 @@ class Sessions:
         self._members[stream.number], self._streams[member.epoch] = member, stream
 
     def member(self, stream: Stream) -> Member | None:
-        """Who was let in on it."""
+        """The learner that was let in on it."""
         return self._members.get(stream.number)
 
     def epoch(self, stream: Stream) -> int | None:

@@ -243,7 +243,8 @@ class Syncer(Process):
         if self.policy.versions:
             return
         self._commits.seed()
-        self.policy.seeder = epoch  # its parameters are on disk, whoever was asked meanwhile
+        # its parameters are on disk, even if another was asked meanwhile
+        self.policy.seeder = epoch
         self._actions.carry_out(self.policy.seeded(self.now_s, epoch))
         self._turn()
 

@@ -90,7 +90,7 @@ class _Open:
 
 
 class Accounts:
-    """Members and versions, of which the newest is kept in a file."""
+    """Members and versions; the newest is kept in a file."""
 
     def __init__(self, emit: Emit, file: Path) -> None:
         """Continues the accounts in `file`, if an earlier process left any."""

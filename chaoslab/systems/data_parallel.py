@@ -2,7 +2,7 @@
 
     meet ─► load ─► steps: gradients ═ mean over gloo ═ update ─► save (rank 0) ─► ...
 
-For adapters of systems that restart the training function from its last checkpoint. Who takes part,
+For adapters of systems that restart the training function from its last checkpoint. The members,
 and when it is restarted, is the system's affair.
 """
 
@@ -59,14 +59,14 @@ def all_names(name: str) -> Sequence[str]:
 
 
 def is_over_for_any(learner: "Learner") -> bool:
-    """All leave the loop at the same version, whoever heard first."""
+    """All leave the loop at the same version."""
     is_over = torch.tensor([learner.is_over], dtype=torch.int32)
     dist.all_reduce(is_over, dist.ReduceOp.MAX)
     return bool(is_over.item())
 
 
 def load(learner: "Learner") -> tuple[int, str | None]:
-    """Take the state of the newest checkpoint: its version and who wrote it; 0 without any."""
+    """Take the state of the newest checkpoint: its version and writer; 0 without any."""
     saved = _checkpoints(learner)
     if not saved:
         return 0, None

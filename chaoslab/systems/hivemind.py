@@ -117,7 +117,7 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
             run_id=_RUN,
             target_batch_size=int(given["sync_every"]),
             batch_size_per_step=1,
-            # the name travels with the state of the optimizer, and so tells who the donor was
+            # the name travels with the state of the optimizer, and so names the donor
             params=[{"params": [self._theta], "learner": learner.name}],
             optimizer=partial(
                 optim.SGD, lr=float(given["outer_lr"]), momentum=momentum, nesterov=momentum > 0.0

@@ -172,7 +172,7 @@ class _Connection:
         return said
 
     def end(self) -> None:
-        """Whoever reads it is in the middle of that, and closes it afterwards."""
+        """Its reader is in the middle of that, and closes it afterwards."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

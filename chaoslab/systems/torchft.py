@@ -1,7 +1,7 @@
 """Adapter for torchft 0.2: DiLoCo with its own manager, process group and lighthouse.
 
     learner.step ─► theta ─► torchft.local_sgd.DiLoCo ─ every sync_every steps
-                               │ quorum (lighthouse): who takes part, who must heal and from whom
+                               │ quorum (lighthouse): members, which of them must heal, donors
                                ├ heals: theta, version's parameters and moments of a donor ─► joined
                                ├ allreduce of the outer gradients (gloo), outer SGD
                                └ commit ─► committed, or a failed one ─► failed

@@ -1,1 +1,1 @@
-"""Undo log of a run, and whoever carries it out: janitor, heal, halt."""
+"""Undo log of a run, and its carrying out: janitor, heal, halt."""

@@ -50,7 +50,7 @@ def verbs() -> Mapping[str, Verb[Any]]:
 
 @cache
 def maintenance() -> Mapping[str, Maintenance]:
-    """Who says what may be left, by the name of the fleet, the links or the package."""
+    """Maintenance by the name of the fleet, the links or the package."""
     wrong = "it is no chaoslab.undo.verbs.Maintenance"
     return load_plugins(
         Group.UNDO, _own(), lambda _, it: "" if isinstance(it, Maintenance) else wrong

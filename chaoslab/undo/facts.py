@@ -6,7 +6,7 @@
 
 Whatever is undone is the run's own: below its directory, or named after it. Each verb's dataclass
 checks that when it is built, so an undo log can name no process, file, host or rule of somebody
-else's, whoever wrote it.
+else's, even one from elsewhere.
 """
 
 import ipaddress

@@ -1,14 +1,14 @@
-"""Halt of runs: ends them in order, whoever started them, and heals what they leave.
+"""Halt of runs: ends them in order, also those of others, and heals what they leave.
 
     marks of processes ──┐
-    undo logs in --out ──┴─► run directories ─► who holds each: which process
+    undo logs in --out ──┴─► run directories ─► harness of each: which process
                                                    │
         SIGTERM, SIGCONT: it heals and ends ◄──────┤
         too late: SIGKILL, then `heal` ◄───────────┘─► Halted: what was undone, what remains
 
 A run is found wherever it keeps its record: its janitor is told where, and its nodes carry it in
-their environment. Whom to end is said by the undo log alone, never by a name, and only a process of
-this user that has this very log open is ended: not one that a copied record names.
+their environment. The process to end is named by the undo log alone, never by a name, and only a
+process of this user that has this very log open is ended: not one that a copied record names.
 """
 
 import os
@@ -89,8 +89,8 @@ def halt(
 ) -> tuple[Halted, ...]:
     """End them all at once, as Ctrl-C does; kill and heal those that still run after `within_s`.
 
-    `tell` hears who is waited for. An undo log that cannot be read keeps no run from being ended:
-    that it cannot be read remains.
+    `tell` hears of runs that are waited for. An undo log that cannot be read keeps no run from
+    being ended: that it cannot be read remains.
     """
     endings = [_ask(run) for run in runs]
     began_s = told_s = time.monotonic()

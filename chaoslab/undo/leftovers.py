@@ -3,7 +3,8 @@
     undo logs of dead runs ─► what is open and still there, and half-written files in their records
     the machine itself ─────► what no undo log that is known names: its record is elsewhere, or gone
 
-The second part is said by whoever may have left it (`verbs.Maintenance`). Looking changes nothing.
+The second part comes from the packages that may have left it (`verbs.Maintenance`). Looking changes
+nothing.
 """
 
 import shlex

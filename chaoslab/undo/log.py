@@ -7,9 +7,9 @@
 What was written outlives the harness. Only an entry whose action outlives the machine's next start
 as well waits for the disk, which can take a second on a busy one: a fault would come late.
 
-One writer while the harness lives; afterwards whoever heals. A file that others could have written
-is refused (`private_files`). Nothing here undoes anything: `actions` does,
-and `janitor` decides when.
+One writer while the harness lives; afterwards the process that heals. A file that others could have
+written is refused (`private_files`). Nothing here undoes anything: `actions` does, and `janitor`
+decides when.
 """
 
 import logging
@@ -216,7 +216,7 @@ def open_undos(run_directory: Path) -> tuple[UndoEntry, ...]:
 
 
 def undos_in_record(run_directory: Path) -> tuple[UndoEntry, ...]:
-    """The same as a record shows it, whoever wrote it: to be judged, and never to be carried out.
+    """The same as a record shows it, also one of others: to be judged, and never to be carried out.
 
     FleetError, which names the line, if a log cannot be read.
     """
@@ -250,7 +250,7 @@ def is_of_run(process: Identity, directory: Path) -> bool:
     """Whether a process that was read from a file is one of the run with this directory: it has an
     undo log there open, as a harness has, or bears the mark of a node below it.
 
-    A record may be a copy, or written by anybody: whoever signals a process that it names asks
+    A record may be a copy, or written by anybody: code that signals a process of it asks
     this first.
     """
     mark = node_mark(process.pid)
@@ -323,7 +323,7 @@ def _read(
 
 
 def _harnesses(run_directory: Path) -> list[Mapping[str, Json]]:
-    """Of a run and its twin, who said last that it runs this, and has not said that it is over."""
+    """Harnesses of a run and its twin that said last that they run it, and not that it is over."""
     found = (_harness(_whole(run_directory, names) or ()) for names in _PLACES)
     return [one for one in found if one is not None]
 

@@ -1,4 +1,4 @@
-"""The first answers: training continued? who rejoined? what was done?"""
+"""The first answers: training continued? all rejoined? what was done?"""
 
 from collections.abc import Mapping
 

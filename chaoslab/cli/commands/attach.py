@@ -90,9 +90,9 @@ def command(  # noqa: PLR0913  # one for each group of options
     Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
     moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
     killed, paused and hung, containers be taken from their networks, and pods be deleted and
-    evicted. Whoever was killed is started again by its own command; pods are by whoever deployed
-    them. Checks that need the end of a training or a twin are left out.
-    Ctrl-C heals all faults.
+    evicted. What was killed is started again by its own command; pods are by the owner that
+    deployed them. Checks that need the end of a training or a twin are left out. Ctrl-C heals all
+    faults.
 
     Exit codes are those of `chaoslab run`.
     """

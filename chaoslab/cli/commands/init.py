@@ -224,7 +224,7 @@ def _answered(
     has_test: bool,
     install: str | None,
 ) -> Starter:
-    """The answers of flags and, for those that are missing, of whoever sits there."""
+    """The answers of flags and, for those that are missing, of the person at the terminal."""
     try:
         kind = Trains(trains or _asked("What is trained?", _TRAINS))
         if kind is Trains.SCRIPT and program is None:

@@ -1,4 +1,4 @@
-"""`chaoslab plan`: what would happen, who would be hit, and what it takes."""
+"""`chaoslab plan`: what would happen to which nodes, and what it takes."""
 
 import json
 from collections import Counter

@@ -24,8 +24,8 @@ def command(*, kind: str, namespace: str, with_nodes: bool) -> None:
     """Print the Role with exactly the rights that a fleet of KIND uses in its namespace.
 
     KIND is `kubernetes`, for runs that chaoslab starts, or `namespace`, for `chaoslab attach
-    namespace:NAME`. Bind it to whoever runs chaoslab. Nothing outside the namespace is asked for
-    without `--nodes`.
+    namespace:NAME`. Bind it to the user that runs chaoslab. Nothing outside the namespace is asked
+    for without `--nodes`.
     """
     if with_nodes and kind != "kubernetes":
         raise click.UsageError("--nodes is for kubernetes: no fault acts on nodes in `attach`")

@@ -52,7 +52,7 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     seed: int
     fleet: str
     algorithm: str
-    """Also who trains with it, if that is a system of others: "diloco by torchft"."""
+    """Also the system that trains with it, if that is one of others: "diloco by torchft"."""
     learners: tuple[str, ...]
     """Names of those that are there from the start."""
     reserve: tuple[str, ...] = ()

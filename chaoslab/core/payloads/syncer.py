@@ -224,7 +224,7 @@ class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
 
 
 class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):
-    """`learner` is whoever was let in on the stream (empty, with incarnation 0: nobody), `epoch`
+    """`learner` is the one that was let in on the stream (empty, with incarnation 0: none), `epoch`
     that under which it was pushed.
     """
 

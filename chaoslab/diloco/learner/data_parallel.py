@@ -4,9 +4,9 @@
                               │
                               └─ a learner is lost: CommunicatorLost, and no update
 
-The syncer says who belongs to a communicator (`syncer.communicators`). The sums are computed by a
-process of their own (`all_reduce`): a communicator that has ended costs that process, and the next
-one begins with another, which has been started meanwhile.
+The syncer says which learners belong to a communicator (`syncer.communicators`). The sums are
+computed by a process of their own (`all_reduce`): a communicator that has ended costs that process,
+and the next one begins with another, which has been started meanwhile.
 """
 
 import json

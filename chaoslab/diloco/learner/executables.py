@@ -6,12 +6,12 @@
 
 The key covers whatever a compiled function depends on: its program, the versions of Python, JAX,
 jaxlib and NumPy, JAX's settings, environment variables that XLA reads, the processor, the devices,
-and the structure, shapes, dtypes and shardings of the arguments. Who makes an `Executables` says
+and the structure, shapes, dtypes and shardings of the arguments. The maker of an `Executables` says
 what the program is; without such a text every process compiles.
 
-A file holds machine code and a pickle: whoever can write it can run code here. So files are read
-only if they and their folder belong to this user (or root) and nobody else can write to them. The
-checksum detects damage, not intent. A file that is damaged, foreign or unusable is reported in
+A file holds machine code and a pickle: a program that can write it can run code here. So files are
+read only if they and their folder belong to this user (or root) and nobody else can write to them.
+The checksum detects damage, not intent. A file that is damaged, foreign or unusable is reported in
 `refused`, and the function is compiled.
 """
 

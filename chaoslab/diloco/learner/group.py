@@ -5,7 +5,7 @@
       └─ others: follow(inner) until host 0 ends
     a process ends or falls silent ─► every other one ends with PEER_LOST
 
-The whole learner is lost with one of its processes: whoever started it starts all of it again. On a
+The whole learner is lost with one of its processes: its starter starts all of it again. On a
 CPU the devices compute together by gloo.
 """
 

@@ -43,7 +43,7 @@ class Sharding:
         self._parts = fully_sharded
         self._spans_hosts = len({device.process_index for device in devices}) > 1
         self.replicated = NamedSharding(self._mesh, PartitionSpec())
-        """Of arrays of which every device has a copy."""
+        """Of arrays with a copy on every device."""
         self.spread = NamedSharding(self._mesh, PartitionSpec((_DATA, _SHARDED)))
         """Of batches."""
         self._gather = jax.jit(_same, out_shardings=self.replicated)

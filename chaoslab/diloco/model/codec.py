@@ -95,7 +95,7 @@ class Encoded:
     def __init__(self, payload: bytes | memoryview, size: int, codec: Codec) -> None:
         """A payload of `size` floats. MalformedPayload if `encode` cannot have produced the bytes.
 
-        NotFinite for NaN or infinity, except in f32 and bf16: whoever reads those looks for them.
+        NotFinite for NaN or infinity, except in f32 and bf16: readers of those look for them.
         """
         raw = np.frombuffer(payload, np.uint8)
         if raw.size != encoded_bytes(size, codec):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 _DEVICES = ("accel*", "vfio/[0-9]*", "nvidia[0-9]*")
 _RUNTIMES = ("jax_plugins", "libtpu")
-"""Packages of which JAX needs one for any device but the CPU."""
+"""Packages; JAX needs one of them for any device but the CPU."""
 
 
 def has_device() -> bool:

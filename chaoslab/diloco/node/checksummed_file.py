@@ -5,7 +5,7 @@ r"""Files with a checksum: a checksum line, a header in JSON, then bytes.
     <body>
 
 A change of any byte, the header included, is detected by `read_checksummed`. The checksum runs at
-the speed of memory and guards against accidents, not against whoever can write the file.
+the speed of memory and guards against accidents, not against a program that can write the file.
 """
 
 from collections.abc import Mapping, Sequence

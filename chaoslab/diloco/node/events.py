@@ -13,7 +13,7 @@ from chaoslab.core.events import Payload, node_line
 
 
 class Emit(Protocol):
-    """Reports an event; whoever makes one for a node adds which node it is."""
+    """Reports an event; the caller for a node adds which node it is."""
 
     def __call__(self, said: type[Payload], /, **fields: Any) -> None:
         """`fields`: those of the payload."""

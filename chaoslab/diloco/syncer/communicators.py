@@ -118,5 +118,5 @@ def _is_awaited(member: Member) -> bool:
 
 
 def _seniority(member: Member) -> tuple[int, int, str]:
-    """Order of ranks: whoever was in the latest communicator, and trained for longest, first."""
+    """Order of ranks: first those of the latest communicator that trained for longest."""
     return -member.communicator, -member.tokens, member.learner

@@ -6,9 +6,9 @@
 
     Policy ─┬─ Membership   members, suspected members, fenced epochs
             ├─ Tally        counts over the present members
-            ├─ Rounds       when a round begins and ends, who contributes
-            ├─ Communicators   who averages gradients with whom, with `data_parallel`
-            └─ Transfers    which donor sends a checkpoint to whom
+            ├─ Rounds       when a round begins and ends, which contribute
+            ├─ Communicators   which members average gradients together, with `data_parallel`
+            └─ Transfers    which donor sends a checkpoint to which learner
 
 An input returns only what follows from it at once; `advance` does whatever is due.
 

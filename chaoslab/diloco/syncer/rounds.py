@@ -152,7 +152,7 @@ class Rounds:
         return self._begun_s + self._settings.spacing * self._mean_steps * step_s
 
     def _look_again(self, now_s: float) -> None:
-        """Start, continue or cancel the waits of which something has changed."""
+        """Start, continue or cancel the waits with a change."""
         changed = self._tally.changed
         if self._tally.present != self._present:
             self._present = self._tally.present

@@ -75,7 +75,8 @@ class Seeding:
         for publication in found:
             self._syncer_state.publish(publication)
         if found:
-            self._policy.seeder = epoch  # its parameters are on disk, whoever was asked meanwhile
+            # its parameters are on disk, even if another was asked meanwhile
+            self._policy.seeder = epoch
             self._carry_out(self._policy.seeded(self._now(), epoch))
 
     def _reject(self, epoch: int, refusal: Refusal, detail: str = "") -> None:

@@ -38,7 +38,7 @@ _SLOTS = ("a", "b")
 
 
 class HasBegun(FileExistsError):
-    """The directory already holds a training, of which this store is not the beginning."""
+    """The directory already holds another training than this store begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

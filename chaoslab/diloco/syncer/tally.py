@@ -1,4 +1,4 @@
-"""Tally of the present members: their number, their step times, and who is ready for a round.
+"""Tally of the present members: their number, their step times, and which are ready for a round.
 
     a member changed ────────► update ──┐      ready, by fragment; present; waiting
     it has left ─────────────► remove ──┼─► {  step_s, kth_step_s
@@ -53,7 +53,7 @@ class Tally:
         self.waiting = 0
         """Number of members that wait for a round, with `blocking`."""
         self.changed: set[int] = set()
-        """Fragments whose number of ready members changed; emptied by whoever has looked."""
+        """Fragments whose number of ready members changed; emptied by the reader."""
 
     @property
     def present(self) -> int:

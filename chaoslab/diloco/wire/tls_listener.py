@@ -4,8 +4,8 @@
                          │ certificate ─► name              identify(peer) ◄── Hub
                          └─► Refusals: no certificate, another authority, expired, no TLS
 
-grpc can do the handshake itself, but does not report who failed and why, and sets no limit to its
-duration. Here each handshake has `handshake_s` seconds, and a failure has a reason code. A
+grpc can do the handshake itself, but does not report which peer failed and why, and sets no limit
+to its duration. Here each handshake has `handshake_s` seconds, and a failure has a reason code. A
 connection made directly to grpc's port is not identified and therefore refused.
 """
 

@@ -1,10 +1,10 @@
-"""Evidence of silence on a link from its two ends, and of which fault caused it.
+"""Evidence of silence on a link from its two ends, with the fault that caused it.
 
     before: it carried traffic, no other fault had silenced it ─┐
     during: nothing arrives any more, to the end               ─┼─► Found
     no other fault came and silenced it at the same time       ─┘
 
-Silence looks alike whoever made it. So a link that was silent already proves nothing, and of two
+Silence looks alike, whatever made it. So a link that was silent already proves nothing, and of two
 faults that silence one link only the one that found it alive is proved.
 """
 

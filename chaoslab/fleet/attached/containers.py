@@ -40,7 +40,7 @@ from chaoslab.undo.base import UndoLog
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
 _ASK_S: Final = 0.5
-"""How often the engine is asked, in the end, for a container of which nothing more comes."""
+"""How often the engine is asked, in the end, for a container that prints no more."""
 _ENDED_S: Final = 10.0
 """How long a container may take to end after its output has."""
 

@@ -62,7 +62,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         learners: Sequence[str] = (),
         restarts: bool = True,
     ) -> None:
-        """`learners`: names of those that a plan asks for; none: whoever there is. `restarts`:
+        """`learners`: names of those that a plan asks for; none: all that there are. `restarts`:
         whether nodes that end are started here.
 
         What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.

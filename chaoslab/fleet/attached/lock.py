@@ -26,7 +26,7 @@ _WORDS_MOST_BYTES: Final = 8192
 
 
 def take(what: str, run_directory: Path) -> Callable[[], None]:
-    """Lock a training, of which `what` is the same in every run; what gives it back.
+    """Lock a training, named by a `what` that is the same in every run; what gives it back.
 
     FleetError if another run has it, or if the file cannot be made.
     """

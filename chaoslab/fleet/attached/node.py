@@ -69,7 +69,7 @@ class AttachedNode(Incarnation):
         return self._output.refused_lines
 
     @property
-    def whom(self) -> Mapping[str, Json]:
+    def key_facts(self) -> Mapping[str, Json]:
         """Which process is ended, where an undo has to wait for that."""
         return {}
 
@@ -115,7 +115,7 @@ class AttachedNode(Incarnation):
         """Before a signal is sent that may end it."""
         if signal in ENDING_SIGNALS:
             self._trial_s = math.inf
-            self.open_undo(RESTORE, _ENDED, **self.whom)
+            self.open_undo(RESTORE, _ENDED, **self.key_facts)
             self.note_sent(signal)
 
     def take_over(self, before: "AttachedNode") -> None:
@@ -124,7 +124,7 @@ class AttachedNode(Incarnation):
         self._trial_s = time.monotonic() + _STAYS_S
 
     def close_restore_if_it_stays(self) -> None:
-        """Not before: who crashes at once would be left dead."""
+        """Not before: a node that crashes at once would be left dead."""
         if not self.is_over and time.monotonic() >= self._trial_s:
             self._trial_s = math.inf
             self.pending_undos.close(RESTORE, _ENDED)

@@ -99,7 +99,7 @@ class PodLog:
         return b"".join(found)
 
     def catch_up(self) -> None:
-        """Have what is written by now, of which a busy cluster tells some seconds later."""
+        """Have what is written by now, which a busy cluster reports some seconds later."""
         with self._guard, suppress(FleetError):
             self._read(Life(state=self._node.state), follow=False)
             self._position.reopen()  # the thread sees the last lines once more

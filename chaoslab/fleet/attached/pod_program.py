@@ -21,7 +21,7 @@ _TRIES, _PAUSE_S = 200, 0.005
 _DYING_TRIES, _DYING_S = 60, 0.005
 _STOPPED = "Tt"
 _HAS_HANDLER = ("USR1", "USR2")
-"""Signals that a node takes, and of which another program would die."""
+"""Signals that a node takes, and that would end another program."""
 
 
 def main(words: list[str]) -> int:
@@ -42,8 +42,8 @@ def _of_one(words: list[str]) -> dict[str, object]:
         return {"is_gone": True}
     if do == "show":
         return shown(node)
-    name, whom = more
-    if whom == "main":
+    name, scope = more
+    if scope == "main":
         return {"is_sent": send_to_main(node, name)}
     send_to_all(node, name)
     is_dead = name == "KILL" and dies(node, ticks)
@@ -128,7 +128,7 @@ def is_it(seen: list[str], ticks: str) -> bool:
 
 
 def is_elsewhere(pid: int) -> bool:
-    """Whether it is in another container, of which a pod may share the processes."""
+    """Whether it is in another container, whose processes a pod may share."""
     mounts = mount_namespace(pid)
     is_other = mounts not in ("", mount_namespace(os.getpid()))
     return is_other and read(f"/proc/{pid}/cgroup") != read("/proc/self/cgroup")

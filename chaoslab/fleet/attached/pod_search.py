@@ -209,8 +209,8 @@ def ask(cluster: Cluster, node: NodePod, do: str, *words: str) -> Mapping[str, J
 
     FleetError if it is refused there.
     """
-    whom = (str(node.pid), str(node.ticks))
-    return _asked(cluster, node.pod, node.container, do, *whom, *words)
+    process = (str(node.pid), str(node.ticks))
+    return _asked(cluster, node.pod, node.container, do, *process, *words)
 
 
 def stopped(said: Mapping[str, Json]) -> Sequence[Json]:

@@ -5,8 +5,9 @@
     signals ─► `pod_program` in the pod                      pod.delete ─► the cluster
     what the cluster reports of the pods (`kubernetes.pod_watch`) ─► queue ─► ENGINE_REPORTED
 
-Nodes that ended are started again by whoever deployed them: in the same pod, by its restart policy,
-or in another one, by a Deployment, StatefulSet or Job. Nothing is created but a Lease (`lease`).
+Nodes that ended are started again by their owner in the cluster: in the same pod, by its restart
+policy, or in another one, by a Deployment, StatefulSet or Job. Nothing is created but a Lease
+(`lease`).
 """
 
 import math
@@ -59,7 +60,7 @@ _ARRIVALS_MOST: Final = 8192
 
 
 class AttachedPod(AttachedNode):
-    """A life of a container, found, or begun by whoever deployed it."""
+    """A life of a container, found, or begun by its owner in the cluster."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class AttachedPod(AttachedNode):
         """What its pod said of it last, and when, for a probe that follows at once."""
         self._was_killed, self._is_told_dead = False, False  # or may have been killed
         self._died_s = math.inf
-        """When it was seen dead in its pod, of which the cluster knows a second or two later."""
+        """When it was seen dead in its pod, a second or two before the cluster knows."""
 
     @property
     def where(self) -> str:

@@ -229,7 +229,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         return {**super().facts, "started_by": by} if by else super().facts
 
     @property
-    def whom(self) -> Mapping[str, Json]:
+    def key_facts(self) -> Mapping[str, Json]:
         left = " ".join(f"{one.pid}:{one.start_ticks}" for one in self.workers)
         facts = {"pid": self.identity.pid, "start_ticks": self.identity.start_ticks}
         return {**facts, "left": left} if left else facts
@@ -317,7 +317,7 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
             if other.output == recipe.output:
                 raise AbilityError(
                     f"{other.node} and {found.name} print to one file, {recipe.output}, so nobody "
-                    "can tell who says what: give each a file of its own"
+                    "can tell which one says what: give each a file of its own"
                 )
         self._recipes[found.name] = recipe
         return written(recipe)

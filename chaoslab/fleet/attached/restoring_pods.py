@@ -2,7 +2,7 @@
 
 PodRecipe ─► Cluster: the pod in which the node runs now ─► SIGCONT, SIGUSR2
 
-No pod is started: whoever deployed the training does that.
+No pod is started: its owner in the cluster does that.
 """
 
 import time
@@ -22,7 +22,7 @@ from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 
 _LATE_S: Final = 2.0
-"""How much later a command in a pod may begin of which the harness has not seen the end."""
+"""How much later a command in a pod may begin if the harness has not seen its end."""
 
 
 def lacks(recipe: PodRecipe) -> tuple[str, ...]:

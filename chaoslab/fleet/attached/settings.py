@@ -108,7 +108,9 @@ class Compose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace:
-    """A training in the pods of a Kubernetes namespace; whoever deployed it starts nodes again."""
+    """A training in the pods of a Kubernetes namespace; their owner in the cluster starts nodes
+    again.
+    """
 
     namespace: str = ""
     """Its name; empty: that of the context."""

@@ -3,7 +3,7 @@
     facts (`docker info`) ─► lacking ─► ability: reason
 
 An engine takes limits that its kernel does not have, and drops them with a warning: a fault would
-begin and do nothing. So whoever needs them is refused before anything starts.
+begin and do nothing. So a plan that needs them is refused before anything starts.
 """
 
 from collections.abc import Mapping

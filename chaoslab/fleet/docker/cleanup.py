@@ -28,7 +28,7 @@ from chaoslab.fleet.docker.undo_facts import (
 )
 
 _IN_FLIGHT_S = 1.0
-"""What a harness asked for as it died may still be made for so long, whoever waits for it."""
+"""What a harness asked for as it died may still be made for so long."""
 _IN_COPIES_S = 10.0
 """And for so long where each container begins with a copy of its whole image."""
 _LOOK_S = 0.25

@@ -79,7 +79,7 @@ class ContainerProxyHost:
     def open(self, kind: str) -> Endpoint:
         """Start the server. FleetError if it does not answer.
 
-        Whoever is on the network of the run reaches what asks for a token, and nothing else.
+        Programs on the network of the run reach what asks for a token, and nothing else.
         """
         token = secrets.token_urlsafe()
         self._engine.create(

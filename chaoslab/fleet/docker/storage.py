@@ -85,7 +85,7 @@ class VolumeFiles:
         self._pending_undos.close_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """As the image's own user, who owns the files."""
+        """As the image's own user, which owns the files."""
         words = ("damage", self.where, how.value, "all" if every else "newest")
         found = _send(self._place(), words)
         if not isinstance(found, list):

@@ -1,6 +1,6 @@
 """Cordon of a machine: it takes no more pods, and an annotation says which run asked for that.
 
-    cordon ─► annotation and `unschedulable`, in one patch ─► uncordon, by whoever undoes the run
+    cordon ─► annotation and `unschedulable`, in one patch ─► uncordon, at the undo of the run
 
 A machine that somebody else has cordoned is left as it is.
 """

@@ -147,7 +147,7 @@ class KubernetesFleet(
             self._cpu_meter.start()
 
     def _abandon(self) -> None:
-        """Leave what there is to whoever undoes it: its lease is renewed no more."""
+        """Leave what there is to the undo: its lease is renewed no more."""
         self._cpu_meter.close()
         self._objects.abandon()
         self._close_cluster()

@@ -1,4 +1,4 @@
-"""Watch of the Jobs of a run's nodes: which there are, whoever made or deleted them.
+"""Watch of the Jobs of a run's nodes: which there are, by whatever they were made or deleted.
 
 job       there is one, with its unique id        job_gone   there is none any more
 """
@@ -40,7 +40,7 @@ class JobWatch(Watch):
 
 
 def reported(job: Mapping[str, Json]) -> EngineReported:
-    """That there is a Job, of which node and incarnation."""
+    """That there is a Job, for a node and incarnation."""
     labels = names.labels_in(job)
     lives = (names.LABEL_INCARNATION, names.LABEL_ATTEMPT)
     return EngineReported(

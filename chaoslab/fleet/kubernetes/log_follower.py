@@ -41,7 +41,7 @@ _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|
 
 
 class Followed(Protocol):
-    """Whoever wants to know of a pod. Called on the follower's thread."""
+    """Receiver of a pod's output and states. Called on the follower's thread."""
 
     def pod_started(self, state: PodState) -> None:
         """Its container runs."""

@@ -4,7 +4,7 @@
                                                             when the fault began
 
 It is asked once a second and not watched: that needs no right to list the machines of others. The
-taint is put there by the cluster's controllers, not by whoever cordons.
+taint is put there by the cluster's controllers, not by the client that cordons.
 """
 
 import threading

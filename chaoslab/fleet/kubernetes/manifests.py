@@ -303,7 +303,7 @@ class Manifests:
 
 
 def _ready_once_it_listens() -> dict[str, Json]:
-    """The kubelet asks until it does, and then no more: whoever is paused later stays ready."""
+    """The kubelet asks until it does, and then no more: a node that is paused later stays ready."""
     return {
         "exec": {"command": [*scripts.LISTENS, f"{SYNCER_PORT:04X}"]},
         "periodSeconds": 1,

@@ -39,7 +39,7 @@ TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
 _TICKS: Final = 100
 _PAGE: Final = 4096
 _STARTING_S: Final = 30.0
-"""How long whoever wants something of a pod waits for its start."""
+"""How long a request to a pod waits for its start."""
 
 
 class PodIncarnation(Pods):
@@ -293,7 +293,7 @@ class PodIncarnation(Pods):
     def probe(self) -> Observation:
         """State, memory and CPU time of its main process, by /proc in its pod.
 
-        Right after a kill it is gone as soon as that showed it. Whoever asks once more waits for
+        Right after a kill it is gone as soon as that showed it. Another call waits for
         the cluster's word, and sees its exit as well.
         """
         name, incarnation = self.spec.name, self.incarnation

@@ -100,7 +100,7 @@ class PodState:
 
 
 class Hope:
-    """Of somebody who waits for a pod to start."""
+    """Of a caller that waits for a pod to start."""
 
     def __init__(self) -> None:
         self._lost_s = inf

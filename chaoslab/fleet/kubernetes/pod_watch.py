@@ -1,4 +1,4 @@
-"""Watch of pods by their labels: what the cluster says of them, whoever caused it.
+"""Watch of pods by their labels: what the cluster says of them, whatever caused it.
 
     start    its container runs            die       its container ended: exit code, reason
     oom      the kernel killed it          evict     the cluster takes it away, and why
@@ -79,7 +79,7 @@ class JobPods:
     def __init__(self, silent_s: Callable[[], float]) -> None:
         """`silent_s`: how long the watch has heard nothing."""
         self._states: Mapping[str, PodState] = {}
-        """By unique id; replaced as a whole, for whoever reads it meanwhile."""
+        """By unique id; replaced as a whole, because other threads read it."""
         self._changed = threading.Event()
         self._silent_s = silent_s
 

@@ -3,7 +3,7 @@
     http_api.call ─► PodConnection ─► PortStream ─ websocket ─► API server ─► kubelet ─► the pod's
                                       channel 0: bytes, 1: errors                        loopback
 
-So what listens on a pod's loopback is reached by whoever has the right to it, and by no other pod.
+So what listens on a pod's loopback is reached by users with the right to it, and by no other pod.
 One connection is one websocket of the protocol `v4.channel.k8s.io`; lightkube has none for it.
 """
 

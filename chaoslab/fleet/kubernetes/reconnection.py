@@ -1,4 +1,4 @@
-"""Connection to the cluster of an earlier run, for whoever undoes what it left."""
+"""Connection to the cluster of an earlier run, to undo what it left."""
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster

@@ -47,7 +47,7 @@ _PULLS: Final = ("IfNotPresent", "Never", "Always")
 
 
 class Healer(StrEnum):
-    """Who starts a node again that a fault ended."""
+    """Program that starts a node again that a fault ended."""
 
     CHAOSLAB = "chaoslab"
     CLUSTER = "cluster"
@@ -84,8 +84,8 @@ class Kubernetes:
     other_pods: Mapping[str, Json] = field(default_factory=dict)
     """Spec of all other pods, such as those of syncer and evaluator."""
     heal: Healer = Healer.CHAOSLAB
-    """Who starts syncer and learners again that a fault ended: chaoslab, at the heal, by a Job for
-    each start; or the cluster, as soon as their one Job replaces its pod."""
+    """Program that starts syncer and learners again that a fault ended: chaoslab, at the heal, by a
+    Job for each start; or the cluster, as soon as their one Job replaces its pod."""
     job_set: JobSetUse = JobSetUse.AUTO
     """Whether syncer and learners are Jobs of a JobSet, which starts each again alone. auto: with
     `heal: cluster`, where the cluster has JobSets that can; always; or never: plain Jobs."""

@@ -2,7 +2,7 @@
 
 A socket that is closed while a thread reads it leaves that thread the number of its descriptor, and
 whatever file has the number next: OpenSSL reads from that file, and even writes an alert into it.
-So whoever ends a stream shuts its socket down (`wake`), and lets the reader close it.
+So the thread that ends a stream shuts its socket down (`wake`), and lets the reader close it.
 """
 
 import queue

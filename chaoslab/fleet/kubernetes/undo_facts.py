@@ -1,7 +1,7 @@
 """Facts of the undo verbs of the kubernetes fleet: what an undo log says of each, checked.
 
-Objects that do not belong to the run that wrote them are refused. Who asks the cluster is up to the
-kubeconfig of whoever undoes: a record names the context and the server that it meant.
+Objects that do not belong to the run that wrote them are refused. Credentials are up to the
+kubeconfig of the user that undoes: a record names the context and the server that it meant.
 """
 
 import re

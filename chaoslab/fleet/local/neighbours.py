@@ -6,8 +6,8 @@
                    than there is: the kernel kills, and the node is first in its line
 
 No stressor takes more than half of the memory that is available and not promised to another one,
-and who holds memory is the first whom the kernel kills for want of it: the machine survives the
-run.
+and a process that occupies memory is the first that the kernel kills without it: the machine
+survives the run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,8 +32,8 @@ MEMORY_SHARE = 0.5
 _FIRST, _LIKE_OTHERS = "1000", "0"
 """What the kernel reads of a process when it looks for one to kill."""
 _EATERS = 4
-"""The kernel kills who is largest, and the first in line counts as large as the whole limit: so
-many share it, that none of them is."""
+"""The kernel kills the largest process, and the first in line counts as large as the whole limit:
+so many share it, that none of them is."""
 
 
 class Beside(StressDriver):

@@ -84,7 +84,7 @@ class DutyCycle(CpuShare):
             self._process.ask(self._cores)
 
     def end(self) -> None:
-        """Let it go on, even if whoever stopped it was killed meanwhile."""
+        """Let it go on, even if the program that stopped it was killed meanwhile."""
         if self._process is not None:
             self._process.end()
             life = self._wish.life

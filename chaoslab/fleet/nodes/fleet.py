@@ -381,7 +381,7 @@ class NodeFleet(
     def _await_end(self, life: IncarnationT) -> None:
         """Let a node that was told to end do so, then kill it; its last output is recorded.
 
-        A further try is short: whoever starts it again and again must not stand still meanwhile.
+        A further try is short: a loop of restarts must not stall meanwhile.
         """
         self._thaw(life)
         self._wait_for([life], _PATIENCE_S)

@@ -81,7 +81,7 @@ class AgentClient:
     has: int = 0
     """Number of the newest observation that arrived."""
     taken: int = 0
-    """Number of the newest that whoever was told has taken in; set from another thread."""
+    """Number of the newest that the receiver has taken in; set from another thread."""
     cuts: int = 0
     """How often a connection broke."""
     _session: str = ""
@@ -189,7 +189,7 @@ class AgentClient:
         try:
             async with OwnStall(lease_s=self.lease_s).measured() as stall:
                 await self._stay_connected(attached, stall)
-        except Exception as error:  # noqa: BLE001 - told to all who wait for an answer
+        except Exception as error:  # noqa: BLE001 - told to all that wait for an answer
             bug = HarnessBug(f"{self.host}: the client of its host agent failed: {error!r}")
             bug.__cause__ = error
             self._give_up(bug, attached)

@@ -32,7 +32,7 @@ class SshSettings:
     """How every host is reached. Nothing of ~/.ssh/config is read."""
 
     user: str = ""
-    """User there; left out: the one who runs chaoslab."""
+    """User there; left out: the one that runs chaoslab."""
     port: int = 22
     """Port of sshd."""
     key: str = ""
@@ -40,7 +40,7 @@ class SshSettings:
     known_hosts: str = KNOWN_HOSTS
     """File with the keys of the hosts; a host whose key is not in it is refused."""
     jump: str = ""
-    """[USER@]HOST[:PORT] by way of which hosts are reached, an IPv6 address in brackets."""
+    """[USER@]HOST[:PORT] through which hosts are reached, an IPv6 address in brackets."""
 
     def __post_init__(self) -> None:
         self.access("localhost")

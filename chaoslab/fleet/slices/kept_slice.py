@@ -12,11 +12,11 @@ from chaoslab.fleet.provider import Condition, SliceReport
 from chaoslab.fleet.slices.repair import LATE_S, Cause, Counts, SliceRepair, Stage
 
 TAKEN = (Condition.PREEMPTED, Condition.ABSENT, Condition.LEAVING)
-"""The machines of a slice of which this is said are gone for good."""
+"""The machines of a slice in such a condition are gone for good."""
 LOST = (*TAKEN, Condition.FAILED)
-"""A slice of which this is said is not coming back by itself."""
+"""A slice in such a condition is not coming back by itself."""
 _AWAY = (Condition.MAINTAINED, Condition.COMING, Condition.STOPPED)
-"""A slice of which this is said has lost its hosts, and may have them again."""
+"""A slice in such a condition has lost its hosts, and may have them again."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class KeptSlice:
     @property
     def cause(self) -> Cause:
         """Why it is lost. One that is deleted or stopped by others went as a preempted one does;
-        what broke is a failure, and so are lost hosts of which the provider says that they are up.
+        what broke is a failure, and so are lost hosts that are up by the provider's word.
         """
         is_failure = self.report.condition in (Condition.FAILED, Condition.UP)
         return Cause.FAILURE if is_failure else Cause.PREEMPTION

@@ -6,9 +6,9 @@
                                    ▲                                  │
                                    └── it ended or never stepped ◄── trial ──► back: it made a step
 
-`advance` says what to do next; whoever does it reports by `done`, `refused`, `stepped`, `ended`.
-Preemptions and failures have budgets of their own (`RepairLimits`): a bad host on which every start
-crashes uses up the failures, however many preemptions a busy zone brings.
+`advance` says what to do next; the caller does it and reports by `done`, `refused`, `stepped`,
+`ended`. Preemptions and failures have budgets of their own (`RepairLimits`): a bad host on which
+every start crashes uses up the failures, however many preemptions a busy zone brings.
 """
 
 from dataclasses import dataclass

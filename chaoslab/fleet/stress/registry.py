@@ -29,7 +29,7 @@ HARNESS = "harness"
 _LOOK_S = 1.0
 """Seconds between two measurements of the CPU time of every node."""
 _LOOKED_S, _LOOKS = 10.0, 2
-"""Time of which measurements are kept, and their least number: a fleet may measure more seldom."""
+"""Time for which measurements are kept, and their least number: a fleet may measure more seldom."""
 _STEPS = 40
 """Reports of a node's steps that are kept: of about ten seconds."""
 _SETTLING, _TELLING, _TELLING_S = 1, 3, 1.5

@@ -74,14 +74,14 @@ class CloudTpu:
     # ---------------------------------------------------------------- reads
 
     def slices(self, zone: str) -> list[Slice]:
-        """All nodes of a zone, whoever made them."""
+        """All nodes of a zone, also those of others."""
         asked = tpu_v2.ListNodesRequest(parent=self._parent(zone))
         call = self._client.list_nodes
         pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))
         return [_slice(one, zone) for page in pages for one in page.nodes]
 
     def requests(self, zone: str) -> list[Request]:
-        """All queued resources of a zone, whoever made them."""
+        """All queued resources of a zone, also those of others."""
         asked = tpu_v2.ListQueuedResourcesRequest(parent=self._parent(zone))
         call = self._client.list_queued_resources
         pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))

@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 GONE: Final = frozenset(
     {Condition.ABSENT, Condition.FAILED, Condition.PREEMPTED, Condition.LEAVING}
 )
-"""A slice of which this is said is requested anew."""
+"""A slice in such a condition is requested anew."""
 
 
 def bring_up(

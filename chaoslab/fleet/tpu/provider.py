@@ -55,7 +55,7 @@ class TpuProvider:
         self._names: set[str] = set()
         """Ids that the fleet has, or had."""
         self._unanswered: dict[str, str] = {}
-        """By node: the id of a request of which nobody knows whether it arrived."""
+        """By node: the id of a request that may not have arrived."""
         self._operations = Operations(api)
         self._ends_s = math.inf
         """When the time of its slices is over, by their labels."""

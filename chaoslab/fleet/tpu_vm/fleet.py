@@ -1,4 +1,4 @@
-"""Fleet of hosts of which some come from a provider, and are replaced during a run.
+"""Fleet of hosts, some from a provider, which are replaced during a run.
 
     SliceManager ─ make_ready (its thread) ──► code and libraries on the new hosts
                 ├ take_in (the fleet's) ────► their undo entries

@@ -186,7 +186,7 @@ class Forwarding:
         """Reset one end of the open connections, or none; add those not told to `untold`.
 
         `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither. On
-        FleetError `untold` has all ends of which anything may have been dropped.
+        FleetError `untold` has all ends whose packets may have been dropped.
         """
         told = {Direction.UP: 0, Direction.DOWN: 1}.get(broken)
         found = self._open(port)

@@ -63,7 +63,7 @@ class ForwardedLink:
         self.address = f"{links.host}:{port}"
         self._port, self._links = port, links
         self._applied: dict[_Key, Effect] = {}
-        """Effects in force, or of which something may be."""
+        """Effects in force, whole or in part."""
         self._untold: dict[str, list[Ends]] = {}
         """By injection: ends of connections that must still be told of their end."""
         self._is_moving = False

@@ -1,4 +1,4 @@
-"""Runs iptables, tc and conntrack in the network that it is in, for whoever writes to its input.
+"""Runner of iptables, tc and conntrack in its own network, commanded by its standard input.
 
     {"command": ["iptables", …], "text": ""} ─► one process ─► {"code": 0, "said": "…"}
     {"knock": [["10.0.0.3", 4701, "10.0.0.4", 40112]]} ─► a SYN from each first end to its second
@@ -44,7 +44,7 @@ def _run(command: Sequence[str], text: str) -> tuple[int, str]:
 
 
 def _knock(ends: Sequence[tuple[str, int, str, int]]) -> tuple[int, str]:
-    """A SYN into what is open, which whoever has it answers with where it stands (RFC 5961, 4.2).
+    """A SYN into what is open, which its owner answers with where it stands (RFC 5961, 4.2).
 
     Whatever lies between then has something to refuse, so that an idle end hears of its end.
     """

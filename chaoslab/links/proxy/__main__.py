@@ -4,9 +4,9 @@
     HTTP API ──► links (see `links.proxy`)
     end of standard input, SIGTERM ──► the end
 
-It ends with whoever started it: when nobody holds the other end of its standard input any more.
-Its API is for programs on this machine (see `links.proxy.access`); with a token in the environment
-variable CHAOSLAB_PROXY_TOKEN only for those who know it. Standard library only.
+It ends with the program that started it: when nothing has the other end of its standard input any
+more. Its API is for programs on this machine (see `links.proxy.access`); with a token in the
+environment variable CHAOSLAB_PROXY_TOKEN only for those who know it. Standard library only.
 """
 
 import argparse

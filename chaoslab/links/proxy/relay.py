@@ -20,7 +20,7 @@ from functools import cache
 
 _PIPE_BYTES = 1 << 20
 _TURN_BYTES = 1 << 20
-"""Most bytes moved in one turn; then other flows, and whoever waits for the thread, have theirs."""
+"""Most bytes moved in one turn; then other flows, and waiting threads, have theirs."""
 _FLAGS = getattr(os, "SPLICE_F_MOVE", 0) | getattr(os, "SPLICE_F_NONBLOCK", 0)
 _READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR | select.EPOLLRDHUP
 _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
@@ -126,9 +126,9 @@ class Relay:
         self._epoll = select.epoll()
         self._ends: dict[int, _Ends] = {}
         self._flows = threading.Lock()
-        """Held by whoever touches flows."""
+        """Taken by a thread that touches flows."""
         self._next = threading.Lock()
-        """Held by whoever waits for that: the thread lets it pass."""
+        """Taken by a thread that waits for that: this one lets it pass."""
         threading.Thread(target=self._run, name="relay", daemon=True).start()
 
     def add(self, flow: Flow) -> None:

@@ -121,7 +121,7 @@ class ToxiproxyClient(ProxyClient):
             self._make_anew(proxy)
 
     def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the base's signature
-        """The server counts bytes when a connection closes: too late. The kernel knows who is."""
+        """The server counts bytes at the end of a connection: too late. The kernel knows."""
         return Counters(connections=self._place.established(port))
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
@@ -150,9 +150,9 @@ class ToxiproxyClient(ProxyClient):
     def release(self, proxy: str, toxic: Toxic) -> None:
         """What a freeze holds back goes on, before the freeze is taken away.
 
-        While it takes a toxic away, Toxiproxy offers each piece that waits in it for 5 s to whoever
-        is next. Where a connection broke meanwhile (and over a frozen link it does), nobody is
-        there to take them.
+        While it takes a toxic away, Toxiproxy offers each piece that waits in it for 5 s to the
+        reader that is next. Where a connection broke meanwhile (and over a frozen link it does),
+        nobody is there to take them.
         """
         if is_freeze(toxic):
             self.change(proxy, replace(toxic, attributes={**toxic.attributes, "latency": 0}))

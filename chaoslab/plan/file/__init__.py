@@ -204,4 +204,4 @@ _JUDGED_WITH: Final[Mapping[str, tuple[str, ...]]] = {
     "limits": ("faults", "gameday"),
     "training": ("faults", "fleet", "abort", "gameday"),
 }
-"""Parts of a plan of which nothing more can be said if another part is mistaken."""
+"""Parts of a plan that cannot be judged if another part is mistaken."""

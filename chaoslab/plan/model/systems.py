@@ -23,7 +23,7 @@ SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun", "
 
 
 class _Positive:
-    """Settings of which none is below or at zero, if it is given."""
+    """Settings, all of which are above zero where given."""
 
     __slots__ = ()
 
@@ -38,7 +38,9 @@ class _Positive:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torchft(_Positive):
-    """Settings of torchft: of its lighthouse, which says who takes part, and of its managers."""
+    """Settings of torchft: of its lighthouse, which says which learners take part, and of its
+    managers.
+    """
 
     heartbeat_timeout_s: Duration | None = None
     """A learner that is silent for so long is no longer waited for."""
@@ -61,7 +63,7 @@ class Torchft(_Positive):
     init_sync: bool | None = None
     """Whether all learners begin with the parameters of one."""
     quorum_tick_s: Duration | None = None
-    """Time between two looks of the lighthouse at who is there."""
+    """Time between two looks of the lighthouse at its members."""
     group_timeout_s: Duration | None = None
     """How long a collective of its process group may take."""
 
@@ -109,7 +111,7 @@ class Torchrun(_Positive):
     read_timeout_s: Duration | None = None
     """How long the store may take to answer. Whole seconds."""
     monitor_interval_s: Duration | None = None
-    """Time between two looks at the worker and at who waits to join."""
+    """Time between two looks at the worker and at those that wait to join."""
     last_call_timeout_s: Duration | None = None
     """How long a rendezvous that has enough learners waits for more. Whole seconds."""
     join_timeout_s: Duration | None = None
@@ -140,8 +142,8 @@ class Nvrx(_Positive):
     """
 
     store: Literal["learner", "service"] | None = None
-    """Who serves the store in which faults and barriers are noted; without this key the first
-    learner, as NVRx does, whose end then ends the training. service: the central service."""
+    """Program that serves the store in which faults and barriers are noted; without this key the
+    first learner, as NVRx does, whose end then ends the training. service: the central service."""
     soft_timeout_s: Duration | None = None
     """A learner that makes no progress for so long has its training function restarted, and with it
     all others."""

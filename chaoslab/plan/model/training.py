@@ -156,8 +156,8 @@ class Training:
     to the last version, which is made every `sync_every` steps. elastic_data_parallel: those that
     are left store what they have, and train on together."""
     system: SystemName = "chaoslab"
-    """Who trains: chaoslab's own learners and syncer, or a system of others on the same model, data
-    and paced steps. `chaoslab catalog systems` lists and installs them."""
+    """System that trains: chaoslab's own learners and syncer, or a system of others on the same
+    model, data and paced steps. `chaoslab catalog systems` lists and installs them."""
     torchft: Torchft = field(default_factory=Torchft)
     hivemind: Hivemind = field(default_factory=Hivemind)
     torchrun: Torchrun = field(default_factory=Torchrun)

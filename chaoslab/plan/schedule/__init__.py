@@ -46,7 +46,7 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
     """Make all random choices of the plan, within its limits.
 
     PlanError for a target that matches nothing, a planned injection that breaks a limit, or a plan
-    with faults none of which would be injected.
+    with faults that would never be injected.
     """
     learners = frozenset(entry.name for entry in roster if entry.role == LEARNER)
     known_names(roster, plan.limits.protected, "limits.protected")

@@ -3,7 +3,7 @@
     RunStory ─► run_data ─► JSON ─► the scripts of the page draw it
 
 The size of the result depends on the number of learners, faults and notable events, not on the
-length of the run: every curve lies in buckets of time, of which there are so many at most.
+length of the run: every curve lies in buckets of time, so many at most.
 """
 
 import math
@@ -17,7 +17,7 @@ from chaoslab.report.story import COUNTS, RunStory
 from chaoslab.report.story_parts import Effect, Fault, Link, Node, Span
 
 _FINE, _COARSE = 600, 200
-"""Most buckets of curves of the whole run, and of rows of which there may be many."""
+"""Most buckets of curves of the whole run, and of rows that may be many."""
 _FAULTS_MOST, _SENTENCES_MOST, _SPANS_MOST = 400, 240, 240
 _RATE_OVER_S, _RATE_OVER_ROUNDS = 3.0, 8
 """A rate is a mean over so long, and over so many rounds."""

@@ -160,7 +160,9 @@ def _at(event: Event | None) -> Json:
 
 
 def _clocks(history: History) -> Iterator[Mapping[str, Json]]:
-    """A row for each absence of a learner, and for each end of the syncer with who came back."""
+    """A row for each absence of a learner, and for each end of the syncer with the learners that
+    came back.
+    """
     try:
         found = [_absence(one, history) for one in absences(history)]
         for outage in outages(history):

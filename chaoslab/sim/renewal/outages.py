@@ -113,7 +113,7 @@ def read_trace(name: str) -> Trace:
 def _preemptions(
     steps: list[tuple[float, int]], every: int, start_s: float, end_s: float
 ) -> Iterator[Preemption]:
-    """Who leaves first comes back first: the trace counts instances and does not name them."""
+    """The first to leave comes back first: the trace counts instances and does not name them."""
     away: deque[tuple[float, int]] = deque()
     found: list[Preemption] = []
     present = every

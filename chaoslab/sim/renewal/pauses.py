@@ -1,4 +1,4 @@
-"""Pauses of the learners of a scenario, one by one: what `engine` counts, for who wants to see it.
+"""Pauses of the learners of a scenario, one by one: what `engine` counts, to be looked at.
 
     Scenario, seed ─► Learner of the engine ─► Pause(learner, from, until), …
 

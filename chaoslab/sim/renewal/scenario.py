@@ -1,6 +1,6 @@
 """Scenario: what is simulated by renewal processes, as one frozen dataclass of settings.
 
-The costs of changes are constants of a study: whoever sets them says which of them are fitted and
+The costs of changes are constants of a study: its author says which of them are fitted and
 which have a source.
 """
 

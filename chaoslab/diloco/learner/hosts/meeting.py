@@ -4,9 +4,9 @@
                  ◄─────────────── "all are here", once they are ───────────
 
 Both ends prove that they know the secret of the learner (HMAC, by `multiprocessing.connection`).
-Host 0 turns away whoever cannot, or says nothing; every other host tries again until the time is
-over. If two processes come as the same host, the later one stays: the other is left over from
-before.
+Host 0 turns away a process that cannot, or says nothing; every other host tries again until the
+time is over. If two processes come as the same host, the later one stays: the other is left over
+from before.
 """
 
 import json
@@ -128,7 +128,7 @@ def _take_in(
             raise ValueError(f"host {host} of {own.hosts}, for {purpose}")
         _wait_at_most(connection, None)
     except _STRANGER as error:
-        sys.stderr.write(f"turned away who is not of this learner: {error!r}\n")
+        sys.stderr.write(f"turned away a process that is not of this learner: {error!r}\n")
         return
     arrived.setdefault((host, process), {})[purpose] = connection
 
@@ -180,7 +180,7 @@ def _dialled(own: Membership) -> Connection:
 
 
 def _connection(stream: socket.socket, wait_s: float) -> Connection:
-    """The stream as one of messages, of which each is waited for at most so long."""
+    """The stream as one of messages, each of them waited for at most so long."""
     if stream.family != socket.AF_UNIX:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # orders are small and urgent
     connection = Connection(stream.detach())

@@ -1,4 +1,4 @@
-"""Membership of a process in a learner of several hosts: who meets where, and with which secret.
+"""Membership of a process in a learner of several hosts: meeting place and secret.
 
 Standard library only: the supervisor imports it, too.
 """

@@ -1,4 +1,4 @@
-"""JAX's own runtime of several processes: who they are, and where they find each other."""
+"""JAX's own runtime of several processes: their numbers, and where they find each other."""
 
 import inspect
 import socket

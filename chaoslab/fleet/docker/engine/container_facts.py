@@ -40,7 +40,7 @@ class ContainerSpec:
     read_only: frozenset[str] = frozenset()
     """Of those, the ones that it may not write to."""
     hears: bool = False
-    """Whether its standard input stays open for whoever is attached to it."""
+    """Whether its standard input stays open for an attached client."""
     published: int | None = None
     """A port of it that this machine must reach; see `Engine.reached`."""
     capabilities: tuple[str, ...] = ()

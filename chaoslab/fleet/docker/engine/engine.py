@@ -232,7 +232,7 @@ class Engine(Stores):
     def usages(self, container: str) -> Iterator[Usage]:
         """What it uses, about once a second, until it is gone.
 
-        One answer at a time would take a second each, whoever waits for it.
+        One answer at a time would take a second each.
         """
         api = self._client.api
         path = api._url("/containers/{0}/stats", container)  # noqa: SLF001 - as the SDK does
@@ -339,7 +339,7 @@ class Engine(Stores):
         return True
 
     def remove(self, container: str) -> bool:
-        """End and remove it; whether it was there. Who else is at it already is waited for."""
+        """End and remove it; whether it was there. Another client that does so is waited for."""
         remove = partial(self._client.api.remove_container, container, force=True, v=False)
         try:
             return self._is_removed(container, remove)
@@ -390,7 +390,7 @@ class EventStream:
             yield from self._source
 
     def close(self) -> None:
-        """Whoever iterates comes to an end."""
+        """The iteration comes to an end."""
         with suppress(DockerException, RequestException, OSError, AttributeError, ValueError):
             self._source.close()
         with suppress(OSError, AttributeError):

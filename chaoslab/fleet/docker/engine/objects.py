@@ -15,7 +15,7 @@ from chaoslab.fleet.docker.engine.connection import APIError, EngineConnection, 
 _IN_MEMORY: Final = MappingProxyType(
     {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777,nosuid,nodev"}
 )
-"""Whoever runs in a container may write there: an image says which user that is."""
+"""Any user of a container may write there: an image says which user that is."""
 
 
 class Stores(EngineConnection):

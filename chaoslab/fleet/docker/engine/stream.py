@@ -51,7 +51,7 @@ class Stream:
         self._socket.sendall(data)
 
     def close(self) -> None:
-        """Whoever reads comes to an end; its standard input ends. May be done twice."""
+        """Its reader comes to an end; its standard input ends. May be done twice."""
         shutdown = getattr(self._socket, "shutdown", None)
         with suppress(OSError):
             if shutdown is not None:

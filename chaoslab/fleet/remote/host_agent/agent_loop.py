@@ -52,7 +52,7 @@ class AgentLoop:
     _undone: list[str] = field(default_factory=list)
     """What was undone because nobody was there to do it, since somebody was told."""
     _dismissed_by: tuple[Client, str] | None = None
-    """Who asked for its end, by which call; answered when nothing is left."""
+    """Client that asked for its end, by which call; answered when nothing is left."""
     _is_told_to_end: bool = False
 
     def serve(self) -> str:
@@ -99,7 +99,7 @@ class AgentLoop:
             _log.warning("what is overdue cannot be undone: %s", error)
 
     def bid_farewell(self) -> None:
-        """Tell who asked for it that nothing is left, and end all connections."""
+        """Tell the client that asked for it that nothing is left, and end all connections."""
         if self._dismissed_by is not None:
             client, name = self._dismissed_by
             client.stream.settimeout(_PARTING_S)

@@ -45,7 +45,7 @@ class Answers:
 
 
 class Client:
-    """One connection. `is_over` once it has ended, whoever ended it."""
+    """One connection. `is_over` once it has ended."""
 
     def __init__(self, stream: socket.socket, spool: Spool) -> None:
         stream.setblocking(False)

@@ -1,6 +1,6 @@
 """Spool of a host agent: what it has seen, numbered, until the harness says that it has it.
 
-    observation ─► number ─┬─► in memory until it was acknowledged ─► whoever attaches after N
+    observation ─► number ─┬─► in memory until it was acknowledged ─► a client that attaches after N
                            └─► spool.jsonl, for people and for after the agent's end
 
 A harness that lost its connection attaches after the last number that it has, so that nothing is
@@ -61,7 +61,7 @@ class Spool:
             self._number([Observation.of(HARNESS, changed)], at_s)
 
     def _number(self, seen: Iterable[Observation], at_s: float) -> list[bytes]:
-        """Have it wait for whoever reads; its lines."""
+        """Have it wait for its reader; its lines."""
         lines = [self._line(one, number, at_s) for number, one in enumerate(seen, self.last + 1)]
         self._lines += lines
         self._waiting_bytes += sum(map(len, lines))
@@ -79,7 +79,7 @@ class Spool:
             yield self._lines[index]
 
     def acknowledge(self, number: int) -> None:
-        """Whoever reads has everything up to this number."""
+        """The reader has everything up to this number."""
         while self._acknowledged < min(number, self.last):
             self._waiting_bytes -= len(self._lines.popleft())
             self._acknowledged += 1

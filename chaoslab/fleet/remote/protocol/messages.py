@@ -3,7 +3,7 @@
     harness ── attach: after which number ─────────────────────────────────────────► agent
             ── call: id, verb, arguments ──────────────────────────────────────────►
             ── renew: the lease, and what need not be kept any more ───────────────►
-            ◄── hello: who it is ── answer: id, value or error ── seen: number, observation ──
+            ◄── hello: its name ── answer: id, value or error ── seen: number, observation ──
 
 Each line is a JSON object with one of these words as its only key. Decoding is strict.
 """

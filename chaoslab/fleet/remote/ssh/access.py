@@ -1,4 +1,4 @@
-"""Access to a host by ssh, as an inventory or an undo log says it: who, where, by which key.
+"""Access to a host by ssh, as an inventory or an undo log says it: user, address, key.
 
 Plain data, so that an undo log can be read without asyncssh.
 """
@@ -36,7 +36,7 @@ class Access:
     """File of a private key; empty: those at `SSH_AUTH_SOCK`, and the usual files."""
     known_hosts: str = KNOWN_HOSTS
     jump: str = ""
-    """[USER@]HOST[:PORT] by way of which it is reached, an IPv6 address in brackets; empty:
+    """[USER@]HOST[:PORT] through which it is reached, an IPv6 address in brackets; empty:
     directly.
     """
     host_keys: tuple[str, ...] = ()
