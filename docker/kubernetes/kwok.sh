@@ -7,7 +7,7 @@
 #                                                                    deleted: it is gone, at once
 #
 # No container runs. A command in a pod is refused; its log is kwok/pods.log in the state folder,
-# for all pods the same: whoever appends a line to it lets all of them print it.
+# for all pods the same: a process that appends a line lets all of them print it.
 # shellcheck shell=sh disable=SC2154
 
 kwok_version=0.7.0 # the newest that Go 1.24 builds, as it does Kubernetes

@@ -157,8 +157,8 @@ class Learner:
         self.leave("asked" if self.stop is None else "stopped")
 
     def emit(self, kind: str, **data: Any) -> None:
-        who = {"learner": self.options.name, "incarnation": self.options.incarnation}
-        line = {"kind": kind, "node_s": time.monotonic() - BORN_S, "data": {**who, **data}}
+        source = {"learner": self.options.name, "incarnation": self.options.incarnation}
+        line = {"kind": kind, "node_s": time.monotonic() - BORN_S, "data": {**source, **data}}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
