@@ -172,7 +172,7 @@ class KillStory(Story):
         super().tick(merges=merges)
         alive = sum(learner.is_up for learner in self.learners.values())
         self.say(
-            Kind.COUNTS_SAMPLED, alive=alive, believed=alive, stepping=alive, contributing=alive
+            Kind.COUNTS_SAMPLED, alive=alive, members=alive, stepping=alive, contributing=alive
         )
         self.say(
             Kind.MACHINE_SAMPLED, window_s=1.0, cores=64, load_1m=32.5, own_cores=32.0,

@@ -1,4 +1,4 @@
-"""A run in a real cluster: it brings a node back, and its API server stands still for a while."""
+"""A run in a real cluster: it brings a node back, and its API server stalls for a while."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def pid_of_api_server() -> int:
 
 @pytest.fixture(scope="module")
 def by_cluster(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The cluster brings a learner back; after that its API server stands still for a while."""
+    """The cluster brings a learner back; after that its API server stalls for a while."""
     folder = tmp_path_factory.mktemp("by-cluster")
     with pytest.MonkeyPatch.context() as patched, cluster(patched) as here:
         pid = pid_of_api_server()

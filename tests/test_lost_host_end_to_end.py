@@ -105,7 +105,7 @@ def test_a_host_that_never_comes_back_fails_its_learner_and_not_the_run(
 def test_a_host_that_comes_back_takes_its_learner_back(
     fleet: tuple[Path, list[SshHost]], tmp_path: Path
 ) -> None:
-    """It is on again once the heal has failed for want of it."""
+    """It is on again once the heal has failed without it."""
     inventory, (syncer, lost, other) = fleet
     with switched_on(lost) as on:
 

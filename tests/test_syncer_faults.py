@@ -65,7 +65,7 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
     counts = history.between(
         window.injecting.time_s + 0.5, window.healing.time_s, Kind.COUNTS_SAMPLED
     )
-    assert {event.payload.believed for event in counts} == {0}
+    assert {event.payload.members for event in counts} == {0}
 
 
 @pytest.mark.parametrize(("changes", "named"), [

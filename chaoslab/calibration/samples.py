@@ -237,7 +237,7 @@ def _links(history: History) -> Iterator[tuple[str, float]]:
     for opened in history.of(LinkOpened):
         began_s = found.pop(opened.payload.life, None)
         if began_s is not None and opened.payload.attempts == 1 and opened.time_s < until_s:
-            yield "dial_s", max(0.0, opened.time_s - began_s - 2 * Costs().latency_s)
+            yield "connect_s", max(0.0, opened.time_s - began_s - 2 * Costs().latency_s)
 
 
 def _evaluation(history: History) -> Iterator[tuple[str, float]]:

@@ -55,7 +55,7 @@ class Code(StrEnum):
     FAINT_PUSH = "faint_push"
     """Far smaller than those of its peers."""
     OVERSIZED_PUSH = "oversized_push"
-    """The syncer shortened it, and no fault had spoilt it."""
+    """The syncer shortened it, and no fault had tampered with it."""
     REPEATED_PUSH = "repeated_push"
     """The norm of the two before it of its fragment, as from a buffer that is filled once."""
     MISDIRECTED_PUSH = "misdirected_push"
@@ -78,7 +78,7 @@ class Code(StrEnum):
     # -- learners that no fault touched
     WORKED_TOO_LITTLE = "worked_too_little"
     SLOWED = "slowed"
-    STOOD_STILL = "stood_still"
+    STALLED = "stalled"
     STEP_TIMES_FALSE = "step_times_false"
     STEP_WENT_BACK = "step_went_back"
     UNEXPECTED_EXIT = "unexpected_exit"

@@ -295,6 +295,6 @@ def _unhealthy(
 
 
 def _asked_to_send_nonsense(history: History) -> set[str]:
-    """Learners that a fault was on, and whose test hook told of updates that it spoilt."""
-    spoilt = {event.payload.learner for event in history.of(UpdateTampered)}
-    return {learner for story in history.faults for learner in story.targets if learner in spoilt}
+    """Learners that a fault was on, and whose test hook told of updates that it tampered with."""
+    tampered = {event.payload.learner for event in history.of(UpdateTampered)}
+    return {learner for story in history.faults for learner in story.targets if learner in tampered}

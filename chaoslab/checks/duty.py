@@ -145,7 +145,7 @@ class Duty:
         return min(1.0, now / usual) if now is not None and usual else None
 
     def shows_speeds(self, start_s: float, end_s: float) -> bool:
-        """Whether a slow learner is slow by itself, and not for want of a core."""
+        """Whether a slow learner is slow by itself, and not because it lacks a core."""
         return self._keeps_pace or not overlap_s(self._full, start_s, end_s)
 
 

@@ -60,7 +60,7 @@ def judgeable(
 
 
 def left_out(check: object, without: Collection[Need]) -> tuple[NotJudged, ...]:
-    """All of a check, or those of its settings that have a value, for want of what they need."""
+    """All of a check, or those of its settings that have a value, which lack what they need."""
     if not isinstance(check, HasNeeds):
         return ()
     missing = {

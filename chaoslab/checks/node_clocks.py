@@ -1,7 +1,7 @@
 """Node clocks: times of nodes' events, converted to the clock of the harness.
 
     node      ·    ·    ·    ·    ·         node_s of each event of one life
-    harness   ·    ·  [ stood still ]····   time_s: when it heard of them
+    harness   ·    ·  [   stalled   ]····   time_s: when it heard of them
                         ·    ·    ·         node_s + the offset of that clock: when they happened
 
 A note of a game-day that was written late says itself when it came.
@@ -33,7 +33,7 @@ _Life: TypeAlias = Sequence[tuple[Event, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """A stretch in which the harness stood still, so that it heard of nothing."""
+    """A stretch in which the harness stalled, so that it heard of nothing."""
 
     start_s: float
     end_s: float
@@ -41,13 +41,13 @@ class Stall:
 
     @property
     def text(self) -> str:
-        """What stood still, for how long and since when."""
+        """Subject of the stall, its duration and its begin."""
         said = self.event.payload
         return f"{said.what} for {said.silent_s:.1f} s from {self.start_s:.1f} s on"
 
 
 def stalls(history: History) -> tuple[Stall, ...]:
-    """Every stretch in which the harness noted that it had stood still, in order."""
+    """Every stretch in which the harness noted that it had stalled, in order."""
     return tuple(
         Stall(start_s=event.payload.since_s, end_s=event.time_s, event=event)
         for event in history.of(HarnessStalled)
@@ -61,9 +61,9 @@ def by_node_clocks(history: History) -> History:
     Events without a clock of their own, and those whose clock explains nothing, stay as they are.
     """
     events = list(history.events)
-    stood_still = stalls(history)
+    stretches = stalls(history)
     for life in _lives(history.events):
-        for (event, _), happened_s in zip(life, _happened_s(life, stood_still), strict=True):
+        for (event, _), happened_s in zip(life, _happened_s(life, stretches), strict=True):
             events[event.seq] = event.at(happened_s)
     for noted in history.of(OperatorNoted):
         if (came_s := noted.payload.came_s) is not None:
@@ -92,7 +92,7 @@ def _lives(events: Iterable[Event]) -> Sequence[_Life]:
     return [*over, *speaking.values()]
 
 
-def _happened_s(life: _Life, stood_still: Sequence[Stall]) -> Iterator[float]:
+def _happened_s(life: _Life, stretches: Sequence[Stall]) -> Iterator[float]:
     """When each event of a life happened: when it was heard of, or earlier if that is possible."""
     offsets_s, latest_s = _offsets_s(life), -math.inf
     for event, node_s in life:
@@ -101,7 +101,7 @@ def _happened_s(life: _Life, stood_still: Sequence[Stall]) -> Iterator[float]:
         late_s = time_s - said_s
         is_possible = late_s <= _UNNOTED_S or (
             late_s
-            <= _UNNOTED_S + overlap_s([(s.start_s, s.end_s) for s in stood_still], said_s, time_s)
+            <= _UNNOTED_S + overlap_s([(s.start_s, s.end_s) for s in stretches], said_s, time_s)
         )
         if late_s < 0 or not is_possible:
             said_s = time_s

@@ -78,7 +78,7 @@ class Outage:
 
     @property
     def served_s(self) -> float:
-        """When a syncer could merge again: its start is not training that stands still."""
+        """When a syncer could merge again: its start is not training that stalls."""
         ready_s = self.ready.time_s if self.ready else self.healed_s
         return min(ready_s, self.healed_s + self.start_s)
 

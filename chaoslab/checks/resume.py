@@ -182,7 +182,7 @@ def _newest_saved(life: Life, history: History) -> int | None:
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
     before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
     steps = sorted({_step_of(e, history) for e in before})
-    gone = _spoiled(life, before[-1].seq if before else 0, history, is_own=bool(own))
+    gone = _damaged(life, before[-1].seq if before else 0, history, is_own=bool(own))
     return next(reversed(steps[: len(steps) - gone]), None)
 
 
@@ -194,7 +194,7 @@ def _step_of(saved: Event[TrainerSaid], history: History) -> int:
     return next((e.payload.step for e in reversed(reports) if e.seq < saved.seq), 0)
 
 
-def _spoiled(life: Life, saved: int, history: History, *, is_own: bool) -> int:
+def _damaged(life: Life, saved: int, history: History, *, is_own: bool) -> int:
     """How many of the newest checkpoints a fault has damaged since the last one was saved: of the
     worker alone, if `is_own`.
     """

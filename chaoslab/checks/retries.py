@@ -1,4 +1,4 @@
-"""Retries: how often learners connected in vain. A link that is gone must not be hammered.
+"""Retries: how often learners connected in vain. A link that is gone must not be flooded.
 
     stream ends ─ dial ─ pause ─ dial ─── pause ─── dial ──────── pause ──────── dial: answered
                   └── each of them is an attempt; the pauses grow, and no two learners' are alike
@@ -29,7 +29,7 @@ class Retries:
     """No learner dials more often than the bound in any minute, however long its link is gone."""
 
     name: ClassVar[str] = "retries"
-    summary: ClassVar[str] = "learners that lost their link dial again without hammering it"
+    summary: ClassVar[str] = "learners that lost their link reconnect with pauses"
 
     max_per_minute: int = binding(40, most=600)
     """Dials of one learner in any minute, whether they were answered or not."""
@@ -51,7 +51,7 @@ class Retries:
         return conclude(
             self.name,
             [*map(self._violation, busiest, busiest.values()), *_unreported(silent)],
-            passed=f"no learner dialled again more than {plural(most, 'time')} in a minute",
+            passed=f"no learner reconnected more than {plural(most, 'time')} in a minute",
             samples=len(history.of(LinkMeasured)),
             measured=Measured(most, self.max_per_minute, Unit.PER_MINUTE),
             numbers=_numbers(dials, busiest),
@@ -61,7 +61,7 @@ class Retries:
         if len(found) <= self.max_per_minute:
             return None
         text = (
-            f"{learner} dialled again {len(found)} times in the minute from "
+            f"{learner} reconnected {len(found)} times in the minute from "
             f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}"
         )
         return Violation.at(found[self.max_per_minute], Code.RECONNECTS_TOO_OFTEN, text, learner)

@@ -199,5 +199,5 @@ def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Ite
 def _came_back(lives: int) -> str:
     times = "once" if lives == 1 else f"{lives} times"
     if not lives:
-        return "the syncer went on where it had stood still"
+        return "the syncer went on where it had stalled"
     return f"the syncer came back {times} with all that it had published"

@@ -1,10 +1,10 @@
 """Did those that no fault touched notice? Their pace, their process and their step counter.
 
     learner-2 samples  |·|·|·|·|·|·|·|·|·|·|·|      baseline ◄─► under the fault: median step time
-    learner-1 under injection-0  ▇▇▇▇▇▇▇            a survivor stands still: no sample where many
+    learner-1 under injection-0  ▇▇▇▇▇▇▇            a survivor stalls: no sample where many
                                                     were due
 
-A learner that waits for a round, as synchronous algorithms demand, stands still like any other: the
+A learner that waits for a round, as synchronous algorithms demand, stalls like any other: the
 finding says what it waited for.
 
 A learner is a survivor of a fault that does not target it, except while it is itself under another
@@ -134,11 +134,11 @@ class Survivors:
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
             text = (
-                f"{pace.learner} stood still: {plural(len(pace.samples), 'step sample')} in "
+                f"{pace.learner} stalled: {plural(len(pace.samples), 'step sample')} in "
                 f"{seconds:.1f} s while {pace.window} was open, about {pace.samples_due:.0f} were "
                 f"due{pace.said_wait}"
             )
-            return Violation.at(first, Code.STOOD_STILL, text, pace.learner)
+            return Violation.at(first, Code.STALLED, text, pace.learner)
         if len(pace.samples) < self.min_samples or (pace.slowdown or 0.0) <= self.max_slowdown:
             return None
         text = (

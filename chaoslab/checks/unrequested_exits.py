@@ -3,7 +3,7 @@
     exit that the evidence of an injection on the node names              ─► asked for
     exit by a signal that the harness sent while an injection was on it   ─► asked for
     exit with code 0 once training had ended, or by the harness's signal  ─► asked for
-    exit by the lease of its host, because the harness stood still        ─► a doubt
+    exit by the lease of its host, because the harness stalled            ─► a doubt
     exit beside a worker or launcher that an injection had taken away     ─► asked for
     exit of a worker before its launcher ended with 0                     ─► asked for
     exit of a script that was told to end, once its training had ended    ─► asked for

@@ -127,19 +127,19 @@ def _is_alone(learner: str, window: Sequence[Part]) -> bool:
 
 
 def oversized_pushes(history: History) -> Iterator[Violation]:
-    """The first push of each learner that was shortened, although no fault had spoilt it.
+    """The first push of each learner that was shortened, although no fault had tampered with it.
 
     Peers that push hardly anything show nothing, and one that pushed half of it acquits it: then
     what it was shortened to is wrong.
     """
     sizes = {_key(event.payload): _size(event) for event in history.of(PushAccepted)}
-    spoilt = {_key(event.payload) for event in history.of(UpdateTampered)}
+    tampered = {_key(event.payload) for event in history.of(UpdateTampered)}
     bounded = {_key(event.payload) for event in history.of(PushBounded)}
     told: set[str] = set()
     faint = {found.culprit for found in faint_pushes(history)}
     for event in before_the_end(history, history.of(PushBounded)):
         said = event.payload
-        if said.learner in told or _key(said) in spoilt:
+        if said.learner in told or _key(said) in tampered:
             continue
         given = _contributors(history).get(said.round, {})
         own = given.get(said.learner)

@@ -79,8 +79,8 @@ def _standstill(history: History) -> Iterator[Violation]:
     """The first fragment whose versions repeat older ones again and again, although updates
     were pushed for them.
 
-    One may stand still whose updates are zeros: it holds nothing that is trained. Values may be too
-    coarse to show a small step; the momentum shows it then.
+    One may stay the same whose updates are zeros: it holds nothing that is trained. Values may be
+    too coarse to show a small step; the momentum shows it then.
     """
     is_work: dict[int, bool] = {}
     for push in history.of(PushAccepted):

@@ -29,7 +29,7 @@ MEASURES = (
 )  # fmt: skip
 UNITS: Final[Mapping[str, Unit]] = {"merged_rate": TOKENS_PER_S}
 _GAP = 3.0
-"""Times the usual time between two rounds: a longer gap is a time in which the run stood still."""
+"""Times the usual time between two rounds: a longer gap is a time in which the run stalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def measures_of(stretch: Stretch) -> Mapping[str, float]:
         "overwritten": _overwritten(stretch),
         "contributors": present / len(everyone),
         "rounds": len(rounds) * stretch.usual_gap_s / stretch.length_s,
-        "uptime": 1 - _stood_still_s(stretch) / stretch.length_s,
+        "uptime": 1 - _stalled_s(stretch) / stretch.length_s,
         "time_to_tokens": _time_to_tokens(stretch),
         "merged_rate": committed / stretch.length_s,
     }
@@ -158,7 +158,7 @@ def _overwritten(stretch: Stretch) -> float:
     return lost / stretch.plan.training.fragment_count / all_trained if all_trained else 0.0
 
 
-def _stood_still_s(stretch: Stretch) -> float:
+def _stalled_s(stretch: Stretch) -> float:
     """What the gaps between rounds that are longer than three usual ones are longer than usual."""
     usual_s = stretch.usual_gap_s
     times_s = [stretch.start_s, *(one.time_s for one in stretch.rounds()), stretch.end_s]

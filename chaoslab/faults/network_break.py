@@ -16,7 +16,7 @@ from chaoslab.core.units import Duration, delay, elapsed, plural
 from chaoslab.faults.actions import OneEffect, clear_all, shape_all
 from chaoslab.faults.base import Choices
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
+from chaoslab.faults.evidence.links import closings, failed_attempts, is_soon, openings, was_open
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.effects import Direction, HalfOpen, Refuse, Reset
@@ -49,7 +49,7 @@ class NetworkRefuse(_BreaksStream):
     name = "network.refuse"
     summary = "connections end, and new ones are refused"
     imitates = "a host without its service, or a load balancer that turns it away"
-    proof = "the learner's stream ended at once and no dial was answered"
+    proof = "the learner's stream ended at once and no attempt was answered"
     comes_back = False
     direction = Direction.BOTH
     effect = Refuse()
@@ -62,15 +62,15 @@ class NetworkRefuse(_BreaksStream):
         ended = next(iter(closings(window)), None)
         if ended is None:
             return no_evidence(Code.NO_EFFECT, "kept its stream")
-        opened, failed = openings(window), failed_dials(window)
+        opened, failed = openings(window), failed_attempts(window)
         down_s = (opened[0].time_s if opened else window.end_s) - ended.time_s
         return Found(
             code=Code.WORKED_MEANWHILE if opened else window.lasted(down_s),
             text=f"lost its stream {delay(ended.time_s - window.begin_s)} and had none for "
-            f"{elapsed(down_s)}; {plural(len(failed), 'dial')} failed",
+            f"{elapsed(down_s)}; {plural(len(failed), 'attempt')} failed",
             measured={
                 "streams_opened": len(opened),
-                "dials_failed": len(failed),
+                "attempts_failed": len(failed),
                 "down_s": down_s,
             },
             proof=(ended, *failed[:1], *opened[:1]),
@@ -164,8 +164,8 @@ class NetworkFlap(_BreaksStream):
     def look_at_stream(self, window: EvidenceWindow) -> Found:
         """Ends of streams that followed a fall of the link at once."""
         times_s = [self._period_s * number for number in range(self.times)]
-        failed = failed_dials(window)
-        also: Mapping[str, Json] = {"dials_failed": len(failed)}
+        failed = failed_attempts(window)
+        also: Mapping[str, Json] = {"attempts_failed": len(failed)}
         says = "went down {} with a stream on it"
         return _look_struck(window, times_s, says, also, *failed[:1])
 

@@ -45,7 +45,7 @@ class _ByCluster(HitsTogether, EndsProcess):
 
     @property
     @abstractmethod
-    def deed(self) -> str:
+    def cause(self) -> str:
         """The same in a sentence: the node ended when …"""
 
     def requested(self) -> Mapping[str, Json]:
@@ -57,9 +57,9 @@ class _ByCluster(HitsTogether, EndsProcess):
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            return no_evidence(Code.STILL_RUNNING, f"did not end when {self.deed}")
+            return no_evidence(Code.STILL_RUNNING, f"did not end when {self.cause}")
         if told is None:
-            text = f"ended, and the cluster does not report that {self.deed}"
+            text = f"ended, and the cluster does not report that {self.cause}"
             return no_evidence(Code.NOT_APPLIED, text)
         return self.look_further(window, exited, told)
 
@@ -99,7 +99,7 @@ upgrade of the cluster, a node pool that shrinks"
         return "gone" if self.how is Removal.FORCE else "evict"
 
     @property
-    def deed(self) -> str:
+    def cause(self) -> str:
         return f"its pod was {'deleted' if self.how is Removal.FORCE else 'evicted'}"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -121,7 +121,7 @@ upgrade of the cluster, a node pool that shrinks"
         away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)
         return Found(
             code=window.was_away(away_s),
-            text=f"ended when {self.deed}, by the cluster's word{why}, {away_s:.1f} s before its "
+            text=f"ended when {self.cause}, by the cluster's word{why}, {away_s:.1f} s before its "
             f"return; {found.text}",
             measured={**found.measured, "away_s": away_s},
             proof=(told, *found.proof),
@@ -148,7 +148,7 @@ class JobRestart(_ByCluster):
     comes_back = True
     duration_key = ""
     action = "job_gone"
-    deed = "its Job was deleted"
+    cause = "its Job was deleted"
     needs = frozenset({Ability.KILL, Ability.JOB})
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -173,7 +173,7 @@ class JobRestart(_ByCluster):
         down_s = restarted.time_s - exited.time_s
         return Found(
             code=Code.AS_ASKED,
-            text=f"ended when {self.deed}, by the cluster's word, and started in another one "
+            text=f"ended when {self.cause}, by the cluster's word, and started in another one "
             f"{delay(down_s, '{} later')}",
             measured={
                 "restarts": 1, "down_s": down_s,

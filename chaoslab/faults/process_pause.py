@@ -46,7 +46,7 @@ class ProcessPause(HitsTogether):
         "stop the process without ending it; its sockets stay open; of learners or of the syncer"
     )
     layer = Layer.PROCESS
-    imitates = "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
+    imitates = "a machine that stalls: live migration, a hypervisor's pause, heavy swapping"
     proof = "process state T, probed from outside, and no report meanwhile"
     needs = frozenset({Ability.PAUSE})
     roles = frozenset({Role.LEARNER, Role.SYNCER})
@@ -77,7 +77,7 @@ class ProcessPause(HitsTogether):
             and not e.kind.startswith("node.")
             and e.time_s > stopped[0].time_s + AFTERGLOW_S
         ]
-        quiet = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
+        quiet = [e for e in probes if e.payload.state == "T" or _was_still(e, stopped[-1])]
         paused_s = stopped[-1].time_s - quiet[0].time_s
         code = window.lasted(paused_s)
         text = f"was stopped (state T) for {paused_s:.1f} s"
@@ -103,7 +103,7 @@ class ProcessHang(BaseFault):
     summary = "hang the training thread; heartbeats go on"
     layer = Layer.PROGRAM
     imitates = "a collective or driver call that never returns while heartbeats go on"
-    proof = "steps stand still, process neither stopped nor gone, connection open"
+    proof = "no steps, process neither stopped nor gone, connection open"
     needs = frozenset({Ability.WEDGE})
     takes_away = True
     duration_key = "hung_s"
@@ -119,7 +119,7 @@ class ProcessHang(BaseFault):
             able(fleet, Wedgeable).unwedge(name)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """It stepped, then stood still for far longer than it ever pauses, and was not gone.
+        """It stepped, then made no step for far longer than it ever pauses, and was not gone.
 
         A learner that reports that it waits for a round does not hang.
         """
@@ -153,7 +153,7 @@ class ProcessHang(BaseFault):
 # ---------------------------------------------------------------- evidence
 
 
-def _stood_still(probe: Event[NodeProbed], stopped: Event[NodeProbed]) -> bool:
+def _was_still(probe: Event[NodeProbed], stopped: Event[NodeProbed]) -> bool:
     """Whether it used no processor from the probe until it was seen stopped.
 
     On a starved machine a stopped process shows its old state until its next turn to run.

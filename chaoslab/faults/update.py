@@ -1,10 +1,10 @@
 """Fault on what a learner pushes, by one of four kinds of tampering.
 
-    learner ── honest push ──► its test hook ── spoilt ══► syncer ─► refused, or bounded
+    learner ── honest push ──► its test hook ── tampered ══► syncer ─► refused, or bounded
        says what was done to which push ──┘                  └─ says what it made of it: evidence
 
 The learner itself trains on undisturbed. What proves a fault is the syncer's own record of the very
-pushes that were spoilt; that it refuses or bounds them is its merit, that they arrived is the fact.
+pushes that were tampered with: whether it refuses or bounds them is for checks.
 A victim is not taken away: it steps, and takes part again with the first push after the heal, which
 `recovery` watches.
 """
@@ -35,7 +35,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 
 _SHARE = 0.7
-"""Of the spoilt pushes, so many are seen at the syncer; the last may still be on the way."""
+"""Of the tampered pushes, so many are seen at the syncer; the last may still be on the way."""
 _CALM_PUSHES = 5
 """So many accepted pushes of a fragment before the fault say how large they usually are."""
 _TURNED = 0.3
@@ -83,8 +83,8 @@ class UpdateTamper(AsksHook):
     hook = "updates"
     imitates = "silent data corruption, divergence, a wrong learning rate, malice, or a retry"
     proof = (
-        "the syncer's record of the very pushes that the victim's hook spoilt: refusals, norms, \
-of a factor below 0 also their cosines with its peers' updates"
+        "the syncer's record of the very pushes that the victim's hook tampered with: refusals, \
+norms, of a factor below 0 also their cosines with its peers' updates"
     )
 
     def __post_init__(self) -> None:
@@ -106,45 +106,45 @@ of a factor below 0 also their cosines with its peers' updates"
         return {"kind": self.how.value, **factor}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What the syncer made of the pushes that the hook spoilt, by the hook's own word."""
-        spoilt = frozenset(map(_push, window.of(UpdateTampered)))
-        if not spoilt:
-            text = "pushed nothing that its hook could have spoilt while the fault was on"
+        """What the syncer made of the pushes that the hook said to have tampered with."""
+        tampered = frozenset(map(_push, window.of(UpdateTampered)))
+        if not tampered:
+            text = "pushed nothing that its hook could have tampered with while the fault was on"
             has_pushed = window.first(LearnerPushed) is not None
             return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
         match self.how:
             case Tampering.NAN:
-                return _look_nan(window, spoilt)
+                return _look_nan(window, tampered)
             case Tampering.SCALED:
-                return _look_scaled(window, spoilt, self.factor)
+                return _look_scaled(window, tampered, self.factor)
             case Tampering.STALE:
-                return _look_stale(window, spoilt)
+                return _look_stale(window, tampered)
             case Tampering.DUPLICATE:
-                return _look_doubled(window, spoilt)
+                return _look_doubled(window, tampered)
 
 
 # ---------------------------------------------------------------- evidence
 
 
-def _look_nan(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+def _look_nan(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
     """Refused as not finite, or taken with a norm that is none."""
 
     def is_nonsense(event: Event[PushAccepted]) -> bool:
         return event.payload.norm is not None and not math.isfinite(event.payload.norm)
 
-    return _answered(window, spoilt, "{} with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
+    return _answered(window, tampered, "{} with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
 
 
-def _look_scaled(window: EvidenceWindow, spoilt: frozenset[_Push], factor: float) -> Found:
+def _look_scaled(window: EvidenceWindow, tampered: frozenset[_Push], factor: float) -> Found:
     """By how much its pushes grew, as the syncer measured them, and whether they turned."""
-    taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
-    refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
+    taken = [e for e in window.of(PushAccepted) if _push(e) in tampered]
+    refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in tampered]
     growths = _growths(window, taken)
-    turned = _is_turned(window, spoilt)
-    bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
+    turned = _is_turned(window, tampered)
+    bounded = [e for e in window.of(PushBounded) if _push(e) in tampered]
     measured: dict[str, Json] = {
         "factor": (-median(growths) if turned else median(growths)) if growths else None,
-        "spoilt": len(spoilt),
+        "tampered": len(tampered),
         "bounded": len(bounded),
         "refused": len(refused),
     }
@@ -158,27 +158,27 @@ def _look_scaled(window: EvidenceWindow, spoilt: frozenset[_Push], factor: float
     return Found(
         code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
         text=f"{_grew(growths, turned=turned)}; of "
-        f"{plural(len(spoilt), 'such update')} the syncer shortened "
+        f"{plural(len(tampered), 'such update')} the syncer shortened "
         f"{len(bounded)} and refused {len(refused)}",
         measured=measured,
         proof=(
             *taken[:1], *bounded[:1], *refused[:1],
-            *(_merged(window, spoilt)[:1] if turned else ()),
+            *(_merged(window, tampered)[:1] if turned else ()),
         ),
     )  # fmt: skip
 
 
-def _look_stale(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+def _look_stale(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
     """Refused for their base version, or taken with one that is not the round's."""
     current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
 
     def is_old(event: Event[PushAccepted]) -> bool:
         return event.payload.base_version < current.get(_push(event), -1)
 
-    return _answered(window, spoilt, "{} that it had pushed before", is_old, PushRefusal.STALE)
+    return _answered(window, tampered, "{} that it had pushed before", is_old, PushRefusal.STALE)
 
 
-def _look_doubled(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+def _look_doubled(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
     """One is taken and one refused, if the syncer counts right."""
     once: set[_Push] = set()
 
@@ -191,7 +191,7 @@ def _look_doubled(window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
     answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
     twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
     reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
-    return _answered(window, spoilt, "{} twice", is_second, *reasons, among=twice)
+    return _answered(window, tampered, "{} twice", is_second, *reasons, among=twice)
 
 
 def _push(event: Event[_Sent]) -> _Push:
@@ -206,28 +206,28 @@ def _rejections(
 
 def _answered(
     window: EvidenceWindow,
-    spoilt: frozenset[_Push],
+    tampered: frozenset[_Push],
     what: str,
     is_taken: Callable[[Event[PushAccepted]], bool],
     *reasons: PushRefusal,
     among: frozenset[_Push] | None = None,
 ) -> Found:
-    """How many of the spoilt pushes the syncer saw as what they are: refused so, or taken so.
+    """How many of the tampered pushes the syncer saw as what they are: refused so, or taken so.
 
     `among`: only these can have been.
     """
-    pushed = what.format(plural(len(spoilt), "update"))
-    candidates = spoilt if among is None else spoilt & among
+    pushed = what.format(plural(len(tampered), "update"))
+    candidates = tampered if among is None else tampered & among
     refused = [e for e in _rejections(window, reasons) if _push(e) in candidates]
     taken = [e for e in window.of(PushAccepted) if is_taken(e) and _push(e) in candidates]
     seen = {*map(_push, refused), *map(_push, taken)}
     measured: dict[str, Json] = {
-        "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
+        "tampered": len(tampered), "refused": len(refused), "taken": len(taken)
     }  # fmt: skip
     if not seen:
         text = f"pushed {pushed}, and the syncer saw none of them as such"
         return no_evidence(Code.NO_EFFECT, text, **measured)
-    is_whole = len(seen) >= _SHARE * len(spoilt) - 1
+    is_whole = len(seen) >= _SHARE * len(tampered) - 1
     return Found(
         code=Code.AS_ASKED if is_whole else Code.NOT_THROUGHOUT,
         text=f"pushed {pushed}; the syncer refused {len(refused)} as "
@@ -251,13 +251,13 @@ def _growths(window: EvidenceWindow, taken: Sequence[Event[PushAccepted]]) -> li
     ]
 
 
-def _is_turned(window: EvidenceWindow, spoilt: frozenset[_Push]) -> bool | None:
-    """Whether its spoilt updates point away from its peers' as those before had pointed along.
+def _is_turned(window: EvidenceWindow, tampered: frozenset[_Push]) -> bool | None:
+    """Whether its tampered updates point away from its peers' as those before had pointed along.
 
     None where the record shows no directions, or the updates had none in common before.
     """
     calm = frozenset(map(_push, of(window.calm, PushAccepted)))
-    before, during = _cosines(window, calm), _cosines(window, spoilt)
+    before, during = _cosines(window, calm), _cosines(window, tampered)
     if not before or not during or fmean(before) <= 0:
         return None
     return fmean(during) < -_TURNED * fmean(before)

@@ -191,7 +191,7 @@ class LinksByName(ABC, Generic[LinkT]):
 
 @dataclass(frozen=True, slots=True)
 class DirectLink:
-    """The learner dials the syncer itself: effects do nothing, and nobody counts."""
+    """The learner connects directly to the syncer: effects do nothing, and nobody counts."""
 
     name: str
     address: str
@@ -208,7 +208,7 @@ class DirectLink:
 
 
 class NoLinks(LinksByName[DirectLink]):
-    """Learners dial the syncer themselves: no abilities."""
+    """Learners connect directly to the syncer: no abilities."""
 
     kind = "none"
     abilities: frozenset[LinkAbility] = frozenset()

@@ -34,7 +34,7 @@ class LinksSettings(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direct:
-    """Learners dial the syncer themselves."""
+    """Learners connect directly to the syncer."""
 
     def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
         """There are none."""

@@ -97,8 +97,8 @@ class Journal:
         """Hide secrets, stamp, append, flush, show.
 
         FleetError when the disk refuses for the first time. That ends the run. What follows is
-        healing, which must not fail for want of a line: what cannot be written then is passed over,
-        and the record breaks off after its last whole line.
+        healing, which must not fail because a line is missing: what cannot be written then is
+        passed over, and the record breaks off after its last whole line.
         """
         event = Event(
             seq=len(self.history.events),

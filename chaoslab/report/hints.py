@@ -263,7 +263,7 @@ HINTS: Mapping[Code, str] = {
     # -- learners that no fault touched
     Code.WORKED_TOO_LITTLE: _BUSY,
     Code.SLOWED: _PACED,
-    Code.STOOD_STILL: _BUSY,
+    Code.STALLED: _BUSY,
     Code.STEP_TIMES_FALSE: _PROTOCOL,
     Code.STEP_WENT_BACK: _PROTOCOL,
     Code.UNEXPECTED_EXIT: "{stderr}; all that it wrote is in the record, under nodes/. See whether "
@@ -274,7 +274,7 @@ HINTS: Mapping[Code, str] = {
     Code.NEVER_STARTED: "somebody else took part: end strays and what earlier runs left with "
     "`chaoslab halt`, look with `chaoslab doctor`, then repeat the run: `{again}`",
     Code.BEHIND: _MORE_TIME,
-    Code.RECONNECTS_TOO_OFTEN: "a learner should wait longer after each failed dial; its attempts "
+    Code.RECONNECTS_TOO_OFTEN: "a learner should wait longer after each failed attempt; they "
     "are `link.opened` in the journal: `chaoslab show {run} --all`",
     # -- membership
     Code.NOT_MISSED: _DETECTION,

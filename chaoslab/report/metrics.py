@@ -57,7 +57,7 @@ class Metrics:
         self._healed = counter("faults_healed", "Injections that were seen to be healed", "fault")
         self._failed = counter("faults_failed", "Injections that were refused", "fault")
         self._exits = counter("node_exits", "Processes of nodes that ended", "role")
-        self._stalled_s = counter("harness_stalled_seconds", "Time for which the harness stood")
+        self._stalled_s = counter("harness_stalled_seconds", "Time for which the harness stalled")
         self._runs = counter("runs", "Runs judged", "plan", "outcome")
         self._faults: set[str] = set()
         """Kinds of fault that the plan names."""

@@ -78,7 +78,7 @@ class Samples:
         return found
 
     def _counted(self, event: Event[payloads.CountsSampled]) -> None:
-        for name in ("believed", "alive", "stepping", "contributing"):
+        for name in ("members", "alive", "stepping", "contributing"):
             self.learners[name].append((event.time_s, getattr(event.payload, name)))
 
     def _machine(self, event: Event[payloads.MachineSampled]) -> None:

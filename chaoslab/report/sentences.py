@@ -185,7 +185,7 @@ def _machine(said: payloads.MachineSampled) -> str:
 
 def _counts(said: payloads.CountsSampled) -> str:
     return (
-        f"learners: members {said.believed}, alive {said.alive}, stepping {said.stepping}, "
+        f"learners: members {said.members}, alive {said.alive}, stepping {said.stepping}, "
         f"contributing {said.contributing}"
     )
 

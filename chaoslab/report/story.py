@@ -35,7 +35,7 @@ from chaoslab.report.story_parts import (
 )
 
 COUNTS: Mapping[str, str] = {
-    "believed": "members",
+    "members": "members",
     "alive": "alive",
     "stepping": "stepping",
     "contributing": "contributing",

@@ -242,7 +242,7 @@ class RunLoop:
         return min(times_s)
 
     def _show_life(self) -> None:
-        """Beat; a time in which the harness stood still is noted, after what waited to be read.
+        """Beat; a time in which the harness stalled is noted, after what waited to be read.
 
         While training goes on, a long one ends the run: what was due meanwhile was not done. The
         death of the janitor is noted, too.

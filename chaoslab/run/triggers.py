@@ -2,7 +2,7 @@
 
     Event ─► Progress.see ─┬─► due_s(trigger)     since when, or from when on, it is met
                            ├─► fired(abort rule)  what was observed, or None
-                           └─► counts             alive, believed, stepping, contributing
+                           └─► counts             alive, members, stepping, contributing
 
 Pure: time comes in with the events or as an argument. It decides nothing and starts nothing.
 """
@@ -169,7 +169,7 @@ class Progress:
         return sum(self.losses.values()) / len(self.losses) if self.losses else None
 
     def counts(self, now_s: float, *, stepping_within_s: float) -> CountsSampled:
-        """Four different numbers of learners: alive, believed, stepping, contributing.
+        """Four different numbers of learners: alive, members, stepping, contributing.
 
         Stepping: alive, and a step within `stepping_within_s`. Contributing: merged within that
         time, or three times the longest of the last 24 gaps between rounds if that is longer.
@@ -180,7 +180,7 @@ class Progress:
         alive = self.alive(Role.LEARNER)
         return CountsSampled(
             alive=len(alive),
-            believed=0 if self._is_without_syncer else len(self.members),
+            members=0 if self._is_without_syncer else len(self.members),
             stepping=_later(
                 (self.stepped_s.get(name, -math.inf) for name in alive),
                 now_s - stepping_within_s,

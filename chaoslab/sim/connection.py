@@ -117,7 +117,7 @@ class Connection:
 
     def _dial(self) -> None:
         self._attempts += 1
-        self._process.later(self._process.world.costs.dial_s, self._connect)
+        self._process.later(self._process.world.costs.connect_s, self._connect)
 
     def _connect(self) -> None:
         world, process = self._process.world, self._process

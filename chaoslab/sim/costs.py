@@ -91,7 +91,7 @@ class Costs:
     """One way, of a link without effects."""
     rate_bytes_per_s: float = cost(1e9, "raw sockets on loopback; a link is never the bottleneck")
     """Each way, of a link without effects."""
-    dial_s: float = cost(0.05, f"{_KILL_HALF}: from checkpoint.found to link.opened")
+    connect_s: float = cost(0.05, f"{_KILL_HALF}: from checkpoint.found to link.opened")
     """To set a connection up, beside a round trip."""
     exit_s: float = cost(0.04, f"{_KILL_HALF}: from SIGKILL to node.exited")
     """From a signal that ends a process to its end."""

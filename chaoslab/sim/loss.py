@@ -1,4 +1,4 @@
-"""Modelled loss of a simulated training: a curve of the committed tokens, and what spoils it.
+"""Modelled loss of a simulated training: a curve of the committed tokens, and what damages it.
 
     loss(T) = floor + (initial - floor) / sqrt(1 + T / scale)
 
@@ -32,7 +32,7 @@ class Damage:
         self._shares = [0.0] * fragments
 
     def merge(self, fragment: int, largest: float) -> None:
-        """A merge whose largest update was so many times the usual size; NaN spoils all of it."""
+        """A merge whose largest update was so many times the usual size; NaN destroys all of it."""
         share = self._shares[fragment] * _RECOVERS
         if not largest <= _USUAL:
             share = 1.0 if not math.isfinite(largest) else max(share, 1.0 - _USUAL / largest)

@@ -99,10 +99,10 @@ class Process:
             return
         self.is_stopped = False
         self._rested_s += self.now_s - self.stopped_at_s
-        self.stood_still(self.now_s - self.stopped_at_s)
+        self.note_stall(self.now_s - self.stopped_at_s)
         self._catch_up()
 
-    def stood_still(self, seconds: float) -> None:
+    def note_stall(self, seconds: float) -> None:
         """Its main thread goes on after so long, and has done nothing yet."""
 
     def _catch_up(self) -> None:
@@ -253,7 +253,7 @@ class Process:
             wait.timer.cancel()
         if wait.is_main:
             self._is_waiting = False
-            self.stood_still(self.now_s - wait.since_s)
+            self.note_stall(self.now_s - wait.since_s)
             wait.then()
             self._catch_up()
         else:

@@ -103,7 +103,7 @@ class Syncer(Process):
 
     # ---------------------------------------------------------------- life
 
-    def stood_still(self, seconds: float) -> None:
+    def note_stall(self, seconds: float) -> None:
         """It suspects nobody for that."""
         if seconds > _PAUSED_S:
             self.policy.discount(seconds)

@@ -1,9 +1,9 @@
 """Adapter for NVRx's in-process restart: data parallelism over gloo, restarted in each process.
 
     learner ─ Wrapper ─► training function: gradients ═ all_reduce over gloo ═ update
-       │        ▲            │ raises, is lost or stands still on any rank
+       │        ▲            │ raises, is lost or stalls on any rank
        │        └────────────┘ all: abort, barrier, fewer ranks, from the newest checkpoint
-       └─ monitor process (NVRx's): heartbeats; ends a learner that stands still
+       └─ monitor process (NVRx's): heartbeats; ends a learner that stalls
     store ◄── faults, barriers, heartbeats ── by the learner of rank 0, or the central service
 
 NVRx is `nvidia_resiliency_ext.inprocess` 0.4.1. Ranks are places in the roster, as a launcher gives

@@ -41,7 +41,7 @@ def no_undo_log(_for_s: float | None) -> AbstractContextManager[StillThere]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
-    """A time in which the harness stood still."""
+    """A time in which the harness stalled."""
 
     for_s: float
     undone: tuple[str, ...]

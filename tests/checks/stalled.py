@@ -1,4 +1,4 @@
-"""Stories that the harness heard late: it stood still, and stamped what came with the end of it."""
+"""Stories that the harness heard late: it stalled, and stamped what came with the end of it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +11,7 @@ _BORN_S = 40.0
 """What the clock of a node shows when the run begins."""
 
 
-def stood_still(story: Story, tell: Callable[[Story], object], host: str = "") -> History:
+def stalled(story: Story, tell: Callable[[Story], object], host: str = "") -> History:
     """The history of a story in which the harness heard of nothing that `tell` tells.
 
     With a host, because that was out of reach.

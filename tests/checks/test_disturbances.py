@@ -17,7 +17,7 @@ from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
 from tests.checks.cases import Tell, sampled
-from tests.checks.stalled import stood_still
+from tests.checks.stalled import stalled
 from tests.histories import Story, half_killed
 
 GAP = Continuity(max_gap=3.0)
@@ -31,12 +31,12 @@ def reason(verdict: Verdict, check: str) -> str:
     return next(finding.reason for finding in verdict.findings if finding.check == check)
 
 
-# ---------------------------------------------------------------- the harness stood still
+# ---------------------------------------------------------------- the harness stalled
 
 
 @pytest.mark.parametrize("length_s", [4.0, 7.0])
 def test_training_that_went_on_while_the_harness_stood_still_passes(length_s: float) -> None:
-    history = stood_still(half_killed(), lambda story: story.train(length_s))
+    history = stalled(half_killed(), lambda story: story.train(length_s))
     verdict = judge(history, [GAP, Rejoin(), Survivors(), Detection()])
     assert verdict.training_continued is True
     assert verdict.outcome is Outcome.PASS, verdict.explain()
@@ -68,14 +68,14 @@ def test_a_stall_excuses_the_pause_that_it_can_explain_alone(
     found: Outcome,
     continued: bool | None,
 ) -> None:
-    verdict = judge(stood_still(before(), meanwhile), [GAP])
+    verdict = judge(stalled(before(), meanwhile), [GAP])
     assert outcome(verdict, "continuity") is found
     assert verdict.training_continued is continued
 
 
 @pytest.mark.parametrize("host", ["10.0.0.3", ""])
 def test_a_finding_says_who_stood_still_and_how_long(host: str) -> None:
-    verdict = judge(stood_still(half_killed(), stall(4.0), host=host), [GAP])
+    verdict = judge(stalled(half_killed(), stall(4.0), host=host), [GAP])
     assert outcome(verdict, "continuity") is Outcome.UNKNOWN
     assert (host or "the harness") in reason(verdict, "continuity")
     assert "4.0 s" in reason(verdict, "continuity")
@@ -96,7 +96,7 @@ class CrashesIfShorter:
 
 
 def test_a_check_that_cannot_be_judged_again_keeps_its_fail() -> None:
-    history = stood_still(half_killed(), lambda story: story.train(4.0))
+    history = stalled(half_killed(), lambda story: story.train(4.0))
     verdict = judge(history, [CrashesIfShorter(end_s=history.end_s)])
     assert outcome(verdict, "crashes_if_shorter") is Outcome.FAIL
 
@@ -214,7 +214,7 @@ def drop(story: Story, learner: str) -> Story:
 
 
 def test_taking_time_out_of_a_record_keeps_its_lines() -> None:
-    history = stood_still(half_killed(), lambda story: story.train(4.0))
+    history = stalled(half_killed(), lambda story: story.train(4.0))
     (stall,) = disturbances(history)
     shorter = without(history, [stall])
     assert shorter.end_s == pytest.approx(history.end_s - 4.0)

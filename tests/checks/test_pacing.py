@@ -78,7 +78,7 @@ CASES = {
         Survivors(), lambda: slowed(lost=4), Code.SLOWED, Code.STEP_TIME_NOT_KEPT
     ),
     "a survivor slowed by itself": fails(Survivors(), lambda: slowed(lost=0)),
-    "a failure that is not one of speed": fails(Survivors(), frozen, Code.STOOD_STILL),
+    "a failure that is not one of speed": fails(Survivors(), frozen, Code.STALLED),
     "a gap with lost periods": doubts(
         Continuity(), lambda: stalled(lost=4), Code.GAP_TOO_LONG, Code.STEP_TIME_NOT_KEPT
     ),

@@ -76,10 +76,10 @@ CASES = {
     "slowing down after the fault": passes(
         CHECK, lambda: one_dies().train(6).heal().slow("learner-2", 2.5).train(9).end()
     ),
-    "a survivor that stands still": fails(
+    "a survivor that stalls": fails(
         CHECK,
         lambda: dies_and_returns(one_dies().freeze("learner-2")).end(),
-        Code.STOOD_STILL,
+        Code.STALLED,
     ),
     "a slow one, after a baseline with a hiccup": fails(
         CHECK,
@@ -140,7 +140,7 @@ def test_a_survivor_that_waits_for_a_round_stands_still_and_the_finding_says_so(
     story = one_dies().freeze("learner-2").train(3)
     story.say(Kind.LEARNER_WAITING, "learner-2", fragment=4, waited_s=2.5, **waits)
     finding = CHECK.judge(story.train(3).heal().train(9).end().history())
-    assert finding.codes == (Code.STOOD_STILL,)
+    assert finding.codes == (Code.STALLED,)
     assert all(part in finding.reason for part in ("2.5 s", "fragment 4"))
 
 

@@ -45,7 +45,7 @@ def of_fragment_1(event: Event) -> bool:
 
 
 def untrained() -> Story:
-    """Fragment 1 stands still, and what is pushed for it are zeros."""
+    """Fragment 1 stalls, and what is pushed for it are zeros."""
     return rewritten(frozen(), Kind.PUSH_ACCEPTED, lambda _: {"norm": 0.0}, of_fragment_1)
 
 

@@ -144,7 +144,7 @@ class World:
         self.follow(self.policy.progress(self.now_s, learner.epoch, report))
 
     def hold_reports(self, steps: int) -> None:
-        """Everybody trains on while the syncer stands still; then it hears all of it at once."""
+        """Everybody trains on while the syncer stalls; then it hears all of it at once."""
         held = []
         for _ in range(steps):
             held += [(learner, self.train(learner)) for learner in self.alive.values()]

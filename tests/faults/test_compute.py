@@ -200,7 +200,7 @@ def crowded(step_s: float, cpu_s: float) -> Record:
         Code.NO_EFFECT,
     ),
     case(
-        "a learner that stood still before proves nothing",
+        "a learner that stalled before proves nothing",
         Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1),
         Code.NOT_STEPPING,
     ),

@@ -302,7 +302,7 @@ def test_the_record_shows_how_the_process_ended(case: Case) -> None:
         Code.NO_EFFECT,
     ),
     case(
-        "a learner that stood still before cannot be hung",
+        "a learner that stalled before cannot be hung",
         Record(ProcessHang())
         .add(1.0, Kind.NODE_STARTED)
         .stepping(2.0, 2.5, 3.0)

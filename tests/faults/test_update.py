@@ -42,7 +42,7 @@ class Pushes(Record):
         )  # fmt: skip
         return self
 
-    def spoilt(self, time_s: float, *rounds: int) -> "Pushes":
+    def tampered(self, time_s: float, *rounds: int) -> "Pushes":
         for round_ in rounds:
             about: dict[str, Json] = {"round": round_, "fragment": 0}
             self.add(time_s, Kind.LEARNER_PUSHED, base_version=round_ - 1, **about)
@@ -68,13 +68,13 @@ def turned(factor: float, *cosines: float | None, before: float | None = 0.2) ->
         record.accepted(float(round_), round_).merged(round_ + 0.5, round_, before)
     rounds = range(11, 11 + len(cosines))
     record.begin(10.0)
-    record.spoilt(11.0, *rounds)
+    record.tampered(11.0, *rounds)
     for round_, cosine in zip(rounds, cosines, strict=True):
         record.accepted(12.0, round_, norm=2.0 * abs(factor)).merged(12.5, round_, cosine)
     return record
 
 
-GREW = calm(UpdateTamper(how=SCALED, factor=100.0)).spoilt(11.0, 11, 12)
+GREW = calm(UpdateTamper(how=SCALED, factor=100.0)).tampered(11.0, 11, 12)
 GREW.accepted(11.1, 11, norm=190.0).accepted(11.2, 12, norm=420.0, c_steps=16).add(
     11.3, Kind.PUSH_BOUNDED, source="syncer", limit=8.0, round=11, fragment=0, norm=190.0,
     usual=2.0,
@@ -87,28 +87,28 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     case(
         "a nan is proved by the syncer's refusals",
         calm(UpdateTamper())
-        .spoilt(11.0, 11, 12)
+        .tampered(11.0, 11, 12)
         .rejected(11.1, 11, "not_finite")
         .rejected(11.2, 12, "not_finite"),
         Code.AS_ASKED,
-        spoilt=2,
+        tampered=2,
         refused=2,
         taken=0,
     ),
     case(
         "a syncer that takes a nan does not unprove it",
-        calm(UpdateTamper()).spoilt(11.0, 11).accepted(11.1, 11, norm="NaN"),
+        calm(UpdateTamper()).tampered(11.0, 11).accepted(11.1, 11, norm="NaN"),
         Code.AS_ASKED,
         taken=1,
     ),
     case(
         "a nan that the syncer took for a sound push is failed",
-        calm(UpdateTamper()).spoilt(11.0, 11).accepted(11.1, 11),
+        calm(UpdateTamper()).tampered(11.0, 11).accepted(11.1, 11),
         Code.NO_EFFECT,
     ),
     case(
         "a nan that arrived in few of the pushes is weak",
-        calm(UpdateTamper()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite"),
+        calm(UpdateTamper()).tampered(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite"),
         Code.NOT_THROUGHOUT,
     ),
     case(
@@ -116,19 +116,21 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
         GREW,
         Code.AS_ASKED,
         factor=pytest.approx(100.0),
-        spoilt=2,
+        tampered=2,
         bounded=1,
     ),
     case(
         "an update that grew less than asked is weak",
-        calm(UpdateTamper(how=SCALED, factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0),
+        calm(UpdateTamper(how=SCALED, factor=100.0))
+        .tampered(11.0, 11)
+        .accepted(11.1, 11, norm=20.0),
         Code.OUT_OF_TOLERANCE,
     ),
     *(
         case(
             f"a factor of {factor} is not proved by updates as large as before",
             calm(UpdateTamper(how=SCALED, factor=factor))
-            .spoilt(11.0, 11)
+            .tampered(11.0, 11)
             .accepted(11.1, 11, norm=2.0),
             Code.OUT_OF_TOLERANCE,
         )
@@ -139,7 +141,7 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
         turned(-1.0, -0.2, -0.1, -0.3),
         Code.AS_ASKED,
         factor=pytest.approx(-1.0),
-        spoilt=3,
+        tampered=3,
         bounded=0,
     ),
     case(
@@ -184,19 +186,19 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     case(
         "an update beyond all measure is proved by its refusal",
         calm(UpdateTamper(how=SCALED, factor=1e30))
-        .spoilt(11.0, 11)
+        .tampered(11.0, 11)
         .rejected(11.1, 11, "malformed"),
         Code.AS_ASKED,
     ),
     case(
         "a scaled update without a usual one before it is failed",
-        UNUSUAL.spoilt(11.0, 11).accepted(11.1, 11, norm=2000.0),
+        UNUSUAL.tampered(11.0, 11).accepted(11.1, 11, norm=2000.0),
         Code.NO_EFFECT,
     ),
     case(
         "a stale update is proved by its refusal or by the version it was taken for",
         calm(UpdateTamper(how=STALE))
-        .spoilt(11.0, 11, 12)
+        .tampered(11.0, 11, 12)
         .rejected(11.1, 11, "stale")
         .accepted(11.2, 12, base_version=3),
         Code.AS_ASKED,
@@ -205,14 +207,14 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "a current update is no stale one",
-        calm(UpdateTamper(how=STALE)).spoilt(11.0, 11).accepted(11.1, 11, base_version=10),
+        calm(UpdateTamper(how=STALE)).tampered(11.0, 11).accepted(11.1, 11, base_version=10),
         Code.NO_EFFECT,
     ),
     *(
         case(
             f"a duplicate is proved by a second answer: {reason}",
             calm(UpdateTamper(how=DUPLICATE))
-            .spoilt(11.0, 11)
+            .tampered(11.0, 11)
             .accepted(11.1, 11)
             .rejected(11.2, 11, reason),
             Code.AS_ASKED,
@@ -221,23 +223,23 @@ UNUSUAL.add(1.0, Kind.NODE_STARTED).begin(10.0)
     ),
     case(
         "one answer to a push is no duplicate",
-        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).accepted(11.1, 11),
+        calm(UpdateTamper(how=DUPLICATE)).tampered(11.0, 11).accepted(11.1, 11),
         Code.NO_EFFECT,
     ),
     case(
         "two answers that took it are",
-        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).accepted(11.1, 11).accepted(11.2, 11),
+        calm(UpdateTamper(how=DUPLICATE)).tampered(11.0, 11).accepted(11.1, 11).accepted(11.2, 11),
         Code.AS_ASKED,
     ),
     case(
         "a push that was late by itself is no duplicate",
-        calm(UpdateTamper(how=DUPLICATE)).spoilt(11.0, 11).rejected(11.1, 11, "late"),
+        calm(UpdateTamper(how=DUPLICATE)).tampered(11.0, 11).rejected(11.1, 11, "late"),
         Code.NO_EFFECT,
     ),
     case(
         "a push that was late twice is",
         calm(UpdateTamper(how=DUPLICATE))
-        .spoilt(11.0, 11)
+        .tampered(11.0, 11)
         .rejected(11.1, 11, "late")
         .rejected(11.2, 11, "late"),
         Code.AS_ASKED,

@@ -244,7 +244,7 @@ def test_a_script_is_blind_to_the_run_that_follows() -> None:
 
 def _started() -> Event:
     return Event(seq=1, time_s=0.0, source="t", kind=Kind.COUNTS_SAMPLED,
-                 data={"alive": 1, "believed": 1, "stepping": 1, "contributing": 1})  # fmt: skip
+                 data={"alive": 1, "members": 1, "stepping": 1, "contributing": 1})  # fmt: skip
 
 
 def test_all_mistakes_are_told_with_file_and_line() -> None:

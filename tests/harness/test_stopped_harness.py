@@ -1,4 +1,4 @@
-"""A harness that stands still leaves no fault active longer than it was asked to hold."""
+"""A harness that stalls leaves no fault active longer than it was asked to hold."""
 
 import os
 import signal

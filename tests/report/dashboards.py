@@ -70,7 +70,7 @@ def exported() -> Mapping[str, set[str]]:
     entry = {"spec": "dies", "fault": "process.kill", "injections": 1}
     story = Story().baseline().kill("learner-1").train(2)
     story.altered(Kind.RUN_STARTED, lambda _: {"entries": [entry]})
-    story.say(Kind.COUNTS_SAMPLED, alive=3, believed=3, stepping=3, contributing=3)
+    story.say(Kind.COUNTS_SAMPLED, alive=3, members=3, stepping=3, contributing=3)
     story.say(Kind.FAULT_HELD, spec="hangs", fault="process.pause", **held)
     for event in story.events:
         metrics.see(event)

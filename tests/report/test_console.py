@@ -46,8 +46,8 @@ def a_short_run() -> list[Event]:
         told(5, Kind.FAULT_INJECTING, **victim, **BEGUN),
         told(5, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL"),
         told(5.1, Kind.FAULT_INJECTED, **victim),
-        told(6, Kind.COUNTS_SAMPLED, alive=1, believed=1, stepping=1, contributing=1),
-        told(10, Kind.COUNTS_SAMPLED, alive=1, believed=1, stepping=1, contributing=1),
+        told(6, Kind.COUNTS_SAMPLED, alive=1, members=1, stepping=1, contributing=1),
+        told(10, Kind.COUNTS_SAMPLED, alive=1, members=1, stepping=1, contributing=1),
     ]  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() 
         drawings = []
         for step in range(100):
             before = stream.tell()
-            counts = dict.fromkeys(("believed", "stepping", "contributing"), 0)
+            counts = dict.fromkeys(("members", "stepping", "contributing"), 0)
             live.see(told(step / 100, Kind.COUNTS_SAMPLED, alive=step, **counts))
             drawings.append(stream.tell() > before)
         assert sum(drawings) <= 4

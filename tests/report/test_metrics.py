@@ -98,10 +98,10 @@ def test_verdicts_are_counted_and_the_next_run_begins_anew_and_its_twin_is_not_c
 
 
 def test_the_labels_are_learners_faults_phases_and_the_plan_alone() -> None:
-    counts = {"alive": 3, "believed": 4, "stepping": 2, "contributing": 2}
+    counts = {"alive": 3, "members": 4, "stepping": 2, "contributing": 2}
     story = half_killed().say(Kind.COUNTS_SAMPLED, **counts).kill("learner-0")
     metrics = told(story.say(Kind.FAULT_HELD, **HELD))
-    assert scraped(metrics)["learners", "believed"] == 4
+    assert scraped(metrics)["learners", "members"] == 4
     samples = [one for family in metrics.registry.collect() for one in family.samples]
     assert {name for one in samples for name in one.labels} == {
         "plan", "seed", "fleet", "algorithm", "outcome", "learner", "fault", "phase", "count",

@@ -127,7 +127,7 @@ def test_the_four_counts_are_sampled_every_second_and_differ_under_a_fault(tmp_p
     assert gaps == {1.0}
     (story,) = history.faults
     late = next(sample for sample in samples if sample.time_s > story.injected.time_s + 6.2)
-    assert late.data == {"alive": 4, "believed": 2, "stepping": 2, "contributing": 2}
+    assert late.data == {"alive": 4, "members": 2, "stepping": 2, "contributing": 2}
 
 
 def test_the_same_run_gives_the_same_journal(tmp_path: Path, stage: Stage) -> None:
@@ -170,7 +170,7 @@ def test_a_beat_waits_for_a_target_that_was_started_and_does_not_run_yet(tmp_pat
     offsets = [event.time_s - injected_s for event in history.of(Kind.FAULT_STEPPED)]
     assert offsets == pytest.approx([3.0, 6.0], abs=0.25)
     samples_s = [one.time_s for one in history.of(Kind.COUNTS_SAMPLED)]
-    assert max(late - early for early, late in pairwise(samples_s)) < 1.5, "nothing stood still"
+    assert max(late - early for early, late in pairwise(samples_s)) < 1.5, "nothing stalled"
 
 
 @pytest.mark.parametrize(("takes_s", "healed_s"), [(0.2, 1.0), (6.0, 6.0), (600.0, 31.0)])

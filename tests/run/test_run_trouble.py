@@ -386,7 +386,7 @@ def test_whenever_the_interrupt_comes_all_is_healed_ended_and_on_record(
 
 
 def stalled(folder: Path, for_s: float, *, at_round: int) -> History:
-    """A run whose harness learns, once so many rounds are merged, that it stood still."""
+    """A run whose harness learns, once so many rounds are merged, that it stalled."""
     silences = [Silence(for_s=for_s, undone=())]
     stages: list[Stage] = []
 

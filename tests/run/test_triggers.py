@@ -153,7 +153,7 @@ def test_a_contributor_without_incarnation_breaks_the_contract() -> None:
         Told().tell(Kind.ROUND_MERGED, data, at_s=1.0)
 
 
-def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:
+def test_alive_members_stepping_and_contributing_are_counted_apart() -> None:
     told = Told()
     for name in ("learner-0", "learner-1", "learner-2", "learner-3"):
         told.started(name).tell(Kind.MEMBER_JOINED, {"learner": name, "incarnation": 1}, at_s=1.0)
@@ -164,7 +164,7 @@ def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:
     told.tell(Kind.MEMBER_LEFT, {"learner": "learner-3"}, at_s=9.5)
 
     counts = told.progress.counts(10.0, stepping_within_s=2.0)
-    assert counts == CountsSampled(alive=2, believed=3, stepping=2, contributing=2)
+    assert counts == CountsSampled(alive=2, members=3, stepping=2, contributing=2)
 
 
 def test_contributing_allows_for_slow_rounds() -> None:

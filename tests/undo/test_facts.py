@@ -86,7 +86,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "remove_private_folder": {"folder": private},
         "restore_node": {"node": "learner-0", "folder": private},
         "release_node": {"node": "learner-0", "folder": private},
-        "empty_estate": {**engine, "run": run_name(directory)},
+        "empty_run_resources": {**engine, "run": run_name(directory)},
         "unpause_container": container,
         "unwedge_container": container,
         "unlimit_container": {**container, "cpus": 1.0, "memory_bytes": 1, "processes": 1},
@@ -194,8 +194,8 @@ FOREIGN: list[tuple[str, dict[str, Json]]] = [
         "release_node",
         {"folder": "{run}/chaoslab-private-17-{private}-0123abcd"},
     ),
-    ("empty_estate", {"run": "0123456789"}),
-    ("empty_estate", {"engine": "tcp://192.0.2.7:2375"}),
+    ("empty_run_resources", {"run": "0123456789"}),
+    ("empty_run_resources", {"engine": "tcp://192.0.2.7:2375"}),
     ("unpause_container", {"container": "chaoslab-0123456789-learner-0.1"}),
     ("unwedge_container", {"container": "{own}"}),
     ("unlimit_container", {"container": "{own}x-learner-0"}),
@@ -260,10 +260,10 @@ def test_an_engine_elsewhere_is_asked_if_this_user_asks_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "tcp://192.0.2.7:2376"
-    facts = {**sound(tmp_path)["empty_estate"], "engine": url}
+    facts = {**sound(tmp_path)["empty_run_resources"], "engine": url}
     effects = {**sound(tmp_path)["clear_effects"], "api": "192.0.2.7:8474"}
     monkeypatch.setenv("DOCKER_HOST", url)
-    assert decode(own_verbs()["empty_estate"].facts, facts, tmp_path)
+    assert decode(own_verbs()["empty_run_resources"].facts, facts, tmp_path)
     assert decode(own_verbs()["clear_effects"].facts, effects, tmp_path)
 
 
@@ -273,7 +273,7 @@ def test_the_twin_s_book_speaks_of_the_twin(tmp_path: Path) -> None:
     rule = sound(twin)["drop_rules"]
     assert rule["comment"] == sound(tmp_path)["drop_rules"]["comment"]
     assert decode(own_verbs()["drop_rules"].facts, rule, twin)
-    assert refused(twin, "empty_estate", sound(tmp_path)["empty_estate"])
+    assert refused(twin, "empty_run_resources", sound(tmp_path)["empty_run_resources"])
 
 
 # ---------------------------------------------------------------- really

@@ -1,4 +1,4 @@
-"""A harness notes every second in which it stood still, and shows its janitor that it lives."""
+"""A harness notes every second in which it stalled, and shows its janitor that it lives."""
 
 import json
 import os

@@ -47,7 +47,7 @@ class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):
     """The syncer answered on a new stream; reported by the learner."""
 
     attempts: int
-    """Dials since the last stream ended, this one included."""
+    """Attempts since the last stream ended, this one included."""
     after_s: float
     """Time since the last stream ended, or since the start."""
 
@@ -67,7 +67,7 @@ class LinkStarted(Payload, kind=Kind.LINK_STARTED):
 
     link: str
     kind: str
-    """What carries it; none: the learner dials the syncer itself."""
+    """What carries it; none: the learner connects directly to the syncer."""
     address: str
     upstream: str
 

@@ -46,7 +46,7 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     host_lost: bool = False
     """Its host was lost, and the node with it; `last_words` says how."""
     lease_over: bool = False
-    """Its host had ended it, because the harness stood still and did not renew the lease."""
+    """Its host had ended it, because the harness stalled and did not renew the lease."""
     is_seen: bool = True
     """False: exit code and signal are not known; `signal` is then the last one that the harness
     had sent it, if any."""

@@ -127,7 +127,7 @@ class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):
 
     alive: int
     """Number of living processes of learners."""
-    believed: int
+    members: int
     """Number of members, as the syncer reports them."""
     stepping: int
     contributing: int
@@ -196,7 +196,7 @@ class EvaluationMeasured(Payload, kind=Kind.EVALUATION_MEASURED):
 
 
 class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
-    """The harness stood still, or a host was out of its reach; what nodes said meanwhile is stamped
+    """The harness stalled, or a host was out of its reach; what nodes said meanwhile is stamped
     late, at most with the time of this line.
     """
 
@@ -206,12 +206,12 @@ class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
     undone: tuple[str, ...] = ()
     """What its janitor undid meanwhile."""
     host: str = ""
-    """The host that was out of reach; empty: the harness itself stood still."""
+    """The host that was out of reach; empty: the harness itself stalled."""
 
     @property
     def what(self) -> str:
         """What happened, to be followed by for how long."""
-        return f"{self.host} was out of reach" if self.host else "the harness stood still"
+        return f"{self.host} was out of reach" if self.host else "the harness stalled"
 
 
 class JanitorDied(Payload, kind=Kind.JANITOR_DIED):

@@ -104,9 +104,9 @@ def _repeated(push: pb.Push, header: pb.Push, payload: Bytes) -> Outgoing:
 
 
 def _with_nan(values: FloatArray) -> FloatArray:
-    spoilt = values.copy()
-    spoilt[0] = np.nan
-    return spoilt
+    tampered = values.copy()
+    tampered[0] = np.nan
+    return tampered
 
 
 def _times(values: FloatArray, factor: float) -> FloatArray:

@@ -63,7 +63,7 @@ class Processes:
         return ProcessFleets(settings=self, request=request)
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes have dialled each other already."""
+        """None: its nodes are connected already."""
         return _no_links("processes", kind, settings, seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
@@ -98,7 +98,7 @@ class Compose:
         )
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes have dialled each other already."""
+        """None: its nodes are connected already."""
         return _no_links("compose", kind, settings, seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
@@ -140,7 +140,7 @@ class Namespace:
         return NamespaceFleets(settings=self, learners=tuple(request.learners))
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes have dialled each other already."""
+        """None: its nodes are connected already."""
         return _no_links("namespace", kind, settings, seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
@@ -252,7 +252,7 @@ class NamespaceFleets:
 def _no_links(fleet: str, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
     if kind != NO_LINKS:
         raise AbilityError(
-            f"there are no links in the {fleet} fleet: its nodes have dialled each other already. "
+            f"there are no links in the {fleet} fleet: its nodes are connected already. "
             "Faults on links need a training that chaoslab starts"
         )
     return settings.factory(seed)

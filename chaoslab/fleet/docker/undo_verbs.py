@@ -1,6 +1,6 @@
 """Undo of what was done on a Docker engine, leftovers there, and what the engine can do.
 
-    empty_estate           the containers, network and volumes of a run on a Docker engine
+    empty_run_resources    the containers, network and volumes of a run on a Docker engine
     unpause_container, unwedge_container, unlimit_container, plug_container
                            a container goes on
     free_container_volume  a container's volume that is full has room again

@@ -27,7 +27,7 @@ from chaoslab.fleet.kubernetes.undo_facts import CORES
 _LEAST_MILLICORES: Final = 10
 """A quota of 1 ms in each period of 100 ms: the kernel takes no smaller one."""
 _RESIZED_S: Final = 4.0
-"""How long a kubelet may take. The harness stands still meanwhile, and may not for 5 s."""
+"""How long a kubelet may take. The harness stalls meanwhile, and may not for 5 s."""
 _LOOK_S: Final = 0.1
 _NEEDED: Final = (1, 33)
 """Version of Kubernetes that resizes pods without being told to."""

@@ -3,7 +3,7 @@
     verb of the fleet ─► members concerned ─► Host.call, on the loop ─► values, or the first error
 
 Nobody knows whether a host that is out of reach comes back. So a call ends with OutOfReach before
-the harness stands still for long, and with AgentLost once the host counts as lost.
+the harness stalls for long, and with AgentLost once the host counts as lost.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -51,7 +51,7 @@ _BACKOFF_S: Final = (0.05, 2.0)
 _END_S: Final = 0.5
 """How long the end of a connection is waited for: callers stall the harness meanwhile."""
 _PASS_S: Final = 0.05
-"""Time in which what has arrived is read, after one in which this process stood still."""
+"""Time in which what has arrived is read, after one in which this process stalled."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,7 +3,7 @@
     heard ─┬─ silent for `answer_s` ─► OutOfReach: a call ends, the agent may come back
            └─ silent for `lost_s` ───► AgentLost: its nodes are gone, and no call is answered again
 
-A harness that stood still for the time of a lease has lost its agents by its own doing.
+A harness that stalled for the time of a lease has lost its agents by its own doing.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Terms:
     """An agent counts as lost when it was out of reach for so long."""
     answer_s: float = 4.0
     """A call is given up when its agent was silent for so long: before the harness, which waits for
-    it, counts as one that stands still.
+    it, counts as one that stalls.
     """
 
 
@@ -60,7 +60,7 @@ class Terms:
 class Silence:
     """For how long an agent said nothing over a connection that did not break.
 
-    Only time in which it was asked counts: a process that stands still itself asks nothing.
+    Only time in which it was asked counts: a process that stalls itself asks nothing.
     """
 
     _asked: int = 0
@@ -83,22 +83,22 @@ class Silence:
 
 @dataclass(slots=True, kw_only=True)
 class OwnStall:
-    """For how long this process itself stood still, and renewed no lease."""
+    """For how long this process itself stalled, and renewed no lease."""
 
     lease_s: float
-    stood_still_s: float = 0.0
+    stalled_s: float = 0.0
     """The longest time."""
 
     @property
     def has_lapsed(self) -> bool:
         """Whether the lease of every agent was over meanwhile."""
-        return self.stood_still_s >= self.lease_s
+        return self.stalled_s >= self.lease_s
 
     def loss(self, host: str, lost_s: float, error: Exception) -> AgentLost:
         """To raise when the agent of a host is not heard any more."""
         if self.has_lapsed:
-            stood = f"the harness stood still for {self.stood_still_s:.1f} s"
-            words = f"{stood}, and its lease of {self.lease_s:g} s was over"
+            stall = f"the harness stalled for {self.stalled_s:.1f} s"
+            words = f"{stall}, and its lease of {self.lease_s:g} s was over"
         else:
             words = f"its host agent is out of reach for {lost_s:g} s"
         why = str(error) or "nothing answers"
@@ -118,5 +118,5 @@ class OwnStall:
         while True:
             await asyncio.sleep(_LOOK_S)
             now_s = time.monotonic()
-            self.stood_still_s = max(self.stood_still_s, now_s - before_s)
+            self.stalled_s = max(self.stalled_s, now_s - before_s)
             before_s = now_s

@@ -79,19 +79,21 @@ class SyncerPlace:
         _require_host(self.host, "host")
         if not 0 <= self.port < 2**16:
             raise PlanError(f"must be 1 to 65,535, got {self.port}", key="port")
-        if is_address(self.dialled) and not _is_of_one_host(self.dialled):
+        if is_address(self.learner_address) and not _is_of_one_host(self.learner_address):
             raise PlanError(
-                f"{self.dialled} is no host's own address: learners dial it on their hosts",
+                f"{self.learner_address} is no host's own address: learners connect to it "
+                "from their hosts",
                 key="address" if self.address else "host",
             )
-        if not is_address(self.dialled):
+        if not is_address(self.learner_address):
             raise PlanError(
-                f"{self.dialled!r} is no address: learners dial it, so write one as `address`",
+                f"{self.learner_address!r} is no address: learners connect to it, so write one "
+                "as `address`",
                 key="address" if self.address else "host",
             )
 
     @property
-    def dialled(self) -> str:
+    def learner_address(self) -> str:
         """The address on which the syncer listens."""
         return self.address or self.host
 
@@ -224,7 +226,7 @@ class Inventory:
     @property
     def listen(self) -> str:
         """host:port where the syncer listens."""
-        address, port = self.syncer.dialled, self.syncer.port
+        address, port = self.syncer.learner_address, self.syncer.port
         return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
     def require(self, learners: Mapping[str, int]) -> None:

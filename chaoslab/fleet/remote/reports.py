@@ -68,7 +68,7 @@ class Reports:
             (folder / "stderr.log").write_text(f"{said.last_words}\n", encoding="utf-8")
 
     def _out_of_reach(self, host: Host, gap: Gap) -> Observation:
-        """What came before this came late, as after a time in which the harness stood still."""
+        """What came before this came late, as after a time in which the harness stalled."""
         stalled = HarnessStalled(
             silent_s=gap.for_s,
             since_s=self._clock.now_s() - gap.for_s,

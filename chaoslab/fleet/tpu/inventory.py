@@ -55,7 +55,7 @@ class TpuEntry:
     subnetwork: str = ""
     """Subnetwork; empty: default."""
     external_ips: bool = False
-    """Whether its hosts get external addresses, which are dialled then."""
+    """Whether its hosts get external addresses, to which learners connect then."""
     labels: Mapping[str, str] = field(
         default_factory=dict, metadata={"example": "{team: research}"}
     )

@@ -106,8 +106,7 @@ class _Drawing:
         for event in self.history.of(HarnessStalled):
             with suppress(MalformedEvent):  # the verdict has a finding that says so
                 said = event.payload
-                from_s = event.time_s - said.silent_s if said.since_s is None else said.since_s
-                self.trace.slice(marks, from_s, event.time_s, said.what.removeprefix("the "))
+                self.trace.slice(marks, said.since_s, event.time_s, said.what.removeprefix("the "))
         self._instants(marks, self.history.of(*_MARKS))
         samples = self.story.samples
         for name in COUNTS:
@@ -251,7 +250,7 @@ class _Drawing:
             link, own = story.links.get(name), self.trace.track(name, group)
             stream = self.trace.track("stream", own)
             for event in refused[name]:
-                self._instant(stream, event, "dial failed")
+                self._instant(stream, event, "connection failed")
             for one in link.streams if link else ():
                 self._stretch(stream, one, "open")
             for effect in link.effects if link else ():

@@ -483,7 +483,7 @@ MUTANTS = {
     "flipped_learner": [Part(program, "Replica", FlippedReplica)],
     "flipping_donor": [Part(program, "Inner", FlippingInner)],
     "forgetful_rejoiner": [Part(program, "Replica", ForgetfulReplica)],
-    "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
+    "reconnecting_without_pause": [Part(link, "Backoff", NoBackoff)],
     "hot_rejoiner": [Part(program, "main", _later_with("--lr", lambda lr: str(10 * float(lr))))],
     "idle_rejoiner": [Part(program, "Replica", IdleReplica)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],

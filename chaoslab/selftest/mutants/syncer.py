@@ -45,7 +45,7 @@ _RARELY_S = 1.4
 # ---------------------------------------------------------------- membership
 
 
-class BelievingTokens(Tokens):
+class AnyTokens(Tokens):
     """Every token is valid for the learner that it names."""
 
     def owner(self, token: str) -> str | None:
@@ -274,7 +274,7 @@ class CarelessStore(SyncerStore):
 
 
 MUTANTS = {
-    "believing_syncer": [Part(options, "Tokens", BelievingTokens)],
+    "unauthenticating_syncer": [Part(options, "Tokens", AnyTokens)],
     "blind_syncer": [Part(policy, "Membership", BlindMembership)],
     "bursting_syncer": [Part(policy, "Rounds", BurstingRounds)],
     "careless_syncer": [Part(program, "SyncerStore", CarelessStore)],

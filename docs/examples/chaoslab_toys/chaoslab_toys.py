@@ -82,7 +82,7 @@ class Nap(BaseFault):
     name = "toy.nap"
     summary = "stop the process for a while"
     layer = Layer.PROCESS
-    imitates = "a machine that stands still"
+    imitates = "a machine that stalls"
     proof = "process state T, probed from outside"
     needs = frozenset({Ability.PAUSE})
     takes_away = True

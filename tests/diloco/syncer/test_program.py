@@ -233,7 +233,7 @@ def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
         wedged, healthy = joined(syncer), joined(syncer, "learner-1")
         wedged.train(2)
         for limit_s in (SUSPECT_S, DROP_S - SUSPECT_S):
-            wedged.report()  # heartbeats go on while the step stands still
+            wedged.report()  # heartbeats go on while the step stalls
             healthy.train(2)
             handled_by(syncer, wedged, healthy)
             syncer.skipped_s += limit_s

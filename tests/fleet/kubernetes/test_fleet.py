@@ -136,7 +136,7 @@ def test_memory_that_is_given_back_in_time_kills_nobody(
 def test_the_cluster_brings_back_what_died_as_the_next_incarnation(
     tmp_path: Path, here: Cluster, undo_log: Remembered
 ) -> None:
-    deeds = {"learner-0": "kill", "learner-1": "delete_pod", "learner-2": "evict_pod"}
+    causes = {"learner-0": "kill", "learner-1": "delete_pod", "learner-2": "evict_pod"}
     clock = WallClock()
     with small_fleet(tmp_path, clock, here, undo_log, replaces=True) as fleet:
         stage = Stage(fleet=fleet, clock=clock)
@@ -148,19 +148,19 @@ def test_the_cluster_brings_back_what_died_as_the_next_incarnation(
             }  # fmt: skip
 
         def poll_until(kind: Kind, **facts: object) -> None:
-            wait_until(lambda: stage.poll(0.1) is not None and have(kind, **facts) == set(deeds))
+            wait_until(lambda: stage.poll(0.1) is not None and have(kind, **facts) == set(causes))
 
-        for name in deeds:
+        for name in causes:
             fleet.start(learner(name, "--stubborn"))
         poll_until(Kind.LEARNER_STEP, incarnation=1)
-        for name, how in deeds.items():
+        for name, how in causes.items():
             getattr(fleet, how)(name)
-        for name in deeds:
+        for name in causes:
             fleet.restart(name)  # which is left to the cluster
         poll_until(Kind.NODE_EXITED, incarnation=1)
         poll_until(Kind.NODE_STARTED, incarnation=2, started_by="cluster")
         poll_until(Kind.LEARNER_STEP, incarnation=2)
-        for name in deeds:
+        for name in causes:
             assert fleet.restart(name).incarnation == 2, "and not started once more"
 
 

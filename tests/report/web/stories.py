@@ -23,7 +23,7 @@ class Counted(Story):
         super().tick(merges=merges)
         if self.now_s % 1.0 == 0.0:
             up = sum(learner.is_up for learner in self.learners.values())
-            names = ("alive", "believed", "stepping", "contributing")
+            names = ("alive", "members", "stepping", "contributing")
             self.say(Kind.COUNTS_SAMPLED, **dict.fromkeys(names, up))
 
     def cut_and_healed(self, name: str) -> Self:

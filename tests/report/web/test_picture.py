@@ -109,7 +109,7 @@ def test_the_network_of_the_plan_itself_is_no_fault_of_a_link() -> None:
 
 def test_the_four_counts_are_kept_apart() -> None:
     rows = drawn(whole_story().history().events)["counts"]["rows"]
-    assert list(rows) == ["believed", "alive", "stepping", "contributing"]
+    assert list(rows) == ["members", "alive", "stepping", "contributing"]
     assert min(value for value in rows["alive"] if value is not None) == 2
 
 

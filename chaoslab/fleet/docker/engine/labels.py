@@ -13,7 +13,7 @@ LABEL_RUN: Final = "chaoslab.run"
 LABEL_HOST: Final = "chaoslab.host"
 LABEL_DIRECTORY: Final = "chaoslab.directory"
 
-EMPTY_RUN_RESOURCES: Final = "empty_estate"
+EMPTY_RUN_RESOURCES: Final = "empty_run_resources"
 """engine, run: remove the containers, network and volumes of a run."""
 UNPAUSE: Final = "unpause_container"
 """engine, container."""

@@ -7,7 +7,7 @@ import { clock, element, plural, refill, say, seconds, send, short, show, tell }
 
 const $ = (name) => document.getElementById(name);
 const SENTENCES = 100;
-const COUNTS = { believed: "members", alive: "alive", stepping: "stepping", contributing: "contributing" };
+const COUNTS = { members: "members", alive: "alive", stepping: "stepping", contributing: "contributing" };
 const CONFIRM_MS = 5000;
 const TOO_SOON_MS = 300; /* a double click is one press */
 
