@@ -21,7 +21,8 @@ from chaoslab.archive.index import PastRun, plans
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import FleetError
 from chaoslab.run.twin import TWINS
-from chaoslab.undo.log import is_in_progress, is_owned, may_have_open_undos
+from chaoslab.undo.harness import is_in_progress
+from chaoslab.undo.log import is_owned, may_have_open_undos
 
 _BLOCK_BYTES = 512
 _GOING = ".removing-"

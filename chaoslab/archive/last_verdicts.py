@@ -26,7 +26,7 @@ from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.plans import fleet_setup
 from chaoslab.record.run_directory import RESOLVED_PLAN
 from chaoslab.run.twin import CODE, code
-from chaoslab.undo.log import is_in_progress
+from chaoslab.undo.harness import is_in_progress
 
 CodeOf = Callable[[PastRun], Mapping[str, Json] | None]
 

@@ -18,7 +18,7 @@ from chaoslab.archive.slope import RUNS_LEAST, Slope, slope
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
-from chaoslab.undo.log import is_in_progress
+from chaoslab.undo.harness import is_in_progress
 
 _MACHINE = ("system", "machine", "cores")
 """What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""

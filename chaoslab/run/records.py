@@ -8,7 +8,8 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import is_in_progress, open_undos, undos_in_record
+from chaoslab.undo.harness import is_in_progress
+from chaoslab.undo.log import open_undos, undos_in_record
 from chaoslab.undo.verbs import UndoEntry
 
 

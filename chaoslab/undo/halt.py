@@ -24,11 +24,10 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import Identity, is_running, node_mark, send
 from chaoslab.core.process_tree import processes
 from chaoslab.undo.actions import leftovers
+from chaoslab.undo.harness import harness_of, is_of_run
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import (
     UNDO_LOG,
-    harness_of,
-    is_of_run,
     is_owned,
     logged_runs,
     may_have_open_undos,

@@ -28,16 +28,9 @@ from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.spawning import import_path
 from chaoslab.undo.actions import is_last, lets_go, undo
+from chaoslab.undo.harness import harness_of, is_in_progress, unknown_harness
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
-from chaoslab.undo.log import (
-    append,
-    harness_of,
-    is_in_progress,
-    logged_runs,
-    may_have_open_undos,
-    undo_logs,
-    unknown_harness,
-)
+from chaoslab.undo.log import append, logged_runs, may_have_open_undos, undo_logs
 from chaoslab.undo.verbs import Healed, UndoEntry
 
 _LOG = "janitor.log"

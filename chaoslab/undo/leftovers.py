@@ -15,8 +15,9 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.units import plural
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.catalogue import maintenance
+from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.janitor import find_runs, half_written
-from chaoslab.undo.log import is_in_progress, open_undos
+from chaoslab.undo.log import open_undos
 from chaoslab.undo.verbs import Leftover
 
 

@@ -17,7 +17,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -26,25 +26,14 @@ from typing import IO, TypeAlias
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, decode, encode
 from chaoslab.core.private_files import NotOwned, open_file, read
-from chaoslab.core.process_identity import (
-    Identity,
-    boot_id,
-    has_open,
-    identify,
-    identity_of,
-    is_ending,
-    is_running,
-    is_same,
-    names_process,
-    node_mark,
-)
+from chaoslab.core.process_identity import boot_id, identify, names_process
 from chaoslab.core.regular_files import read_regular
 from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
 UNDO_LOG = "undo_log.jsonl"
-_PLACES = ((UNDO_LOG,), ("twin", UNDO_LOG))
+PLACES = ((UNDO_LOG,), ("twin", UNDO_LOG))
 """Where the undo logs of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
@@ -57,7 +46,7 @@ class UndoLogFile:
 
     While the process that made it lives, the run counts as running and `heal` leaves it alone;
     used as a context manager, until the block ends. It keeps the file open for so long, by which
-    others know that process (`is_of_run`).
+    others know that process (`harness.is_of_run`).
     """
 
     def __init__(self, run_directory: Path) -> None:
@@ -206,7 +195,7 @@ def undo_logs(run_directory: Path) -> tuple[UndoLogContent, ...]:
 
     NotPrivate if others could have written one, NotOwned if it is another user's.
     """
-    found = (_read(run_directory, names) for names in _PLACES)
+    found = (_read(run_directory, names) for names in PLACES)
     return tuple(log for log in found if log is not None)
 
 
@@ -220,7 +209,7 @@ def undos_in_record(run_directory: Path) -> tuple[UndoEntry, ...]:
 
     FleetError, which names the line, if a log cannot be read.
     """
-    found = (_read(run_directory, names, _read_of_anybody) for names in _PLACES)
+    found = (_read(run_directory, names, _read_of_anybody) for names in PLACES)
     return tuple(entry for log in found if log is not None for entry in log.open)
 
 
@@ -237,61 +226,13 @@ def may_have_open_undos(run_directory: Path) -> bool:
 def is_owned(run_directory: Path) -> bool:
     """Whether its undo logs are this user's own."""
     try:
-        for names in _PLACES:
-            _whole(run_directory, names)
+        for names in PLACES:
+            lines_of(run_directory, names)
     except NotOwned:
         return False
     except FleetError:
         pass  # whoever wants to act on it is told why it cannot be read
     return True
-
-
-def is_of_run(process: Identity, directory: Path) -> bool:
-    """Whether a process that was read from a file is one of the run with this directory: it has an
-    undo log there open, as a harness has, or bears the mark of a node below it.
-
-    A record may be a copy, or written by anybody: code that signals a process of it asks
-    this first.
-    """
-    mark = node_mark(process.pid)
-    is_marked = mark is not None and ".." not in mark and Path(mark).is_relative_to(directory)
-    logs = (directory.joinpath(*names) for names in _PLACES)
-    return (is_marked and is_same(process)) or any(has_open(process, log) for log in logs)
-
-
-def is_of_others(process: Identity, directory: Path) -> bool:
-    """Whether it lives and is none of this run's; what ends while it is looked at is neither."""
-    return not is_of_run(process, directory) and is_same(process) and not is_ending(process.pid)
-
-
-def harness_of(run_directory: Path) -> Identity | None:
-    """The harness on this machine that runs it or its twin now.
-
-    A damaged line says nothing, and hides no other; nor does a process that cannot be known from
-    here (`unknown_harness`).
-    """
-    for one in _harnesses(run_directory):
-        with suppress(FleetError):
-            process = None if _where_else(one) else identity_of(one)
-            if process and is_running(process.pid) and is_of_run(process, run_directory):
-                return process
-    return None
-
-
-def unknown_harness(run_directory: Path) -> str:
-    """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
-    reasons = (_why_unknown(one, run_directory) for one in _harnesses(run_directory))
-    return next(filter(None, reasons), "")
-
-
-def is_in_progress(run_directory: Path) -> bool:
-    """Whether it is being run, as far as this user may ask: another user's is left alone, too."""
-    try:
-        return harness_of(run_directory) is not None
-    except NotOwned:
-        return True
-    except FleetError:
-        return False  # whoever wants to act on it is told why it cannot be read
 
 
 def logged_runs(root: Path) -> Iterator[Path]:
@@ -304,7 +245,7 @@ def logged_runs(root: Path) -> Iterator[Path]:
 def _read(
     run_directory: Path, names: tuple[str, ...], content: _Content = read
 ) -> UndoLogContent | None:
-    lines = _whole(run_directory, names, content)
+    lines = lines_of(run_directory, names, content)
     if lines is None:
         return None
     path = run_directory.joinpath(*names)
@@ -322,45 +263,6 @@ def _read(
     return UndoLogContent(path=path, open=tuple(open_.values()), next=following)
 
 
-def _harnesses(run_directory: Path) -> list[Mapping[str, Json]]:
-    """Harnesses of a run and its twin that said last that they run it, and not that it is over."""
-    found = (_harness(_whole(run_directory, names) or ()) for names in _PLACES)
-    return [one for one in found if one is not None]
-
-
-def _harness(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
-    harness: Mapping[str, Json] | None = None
-    for line in lines:
-        with suppress(ValueError, RecursionError, FleetError):
-            facts = _entry(line)
-            if "harness" in facts:
-                now = facts["harness"]
-                harness = now if isinstance(now, Mapping) else None
-    return harness
-
-
-def _why_unknown(harness: Mapping[str, Json], run_directory: Path) -> str:
-    """Engines are shared, and so may the disk be; a record may be copied while its run goes on."""
-    if host := _where_else(harness):
-        return f"it ran on {host}, and may still run there: call `chaoslab heal` on that machine"
-    try:
-        process = identity_of(harness)
-    except FleetError as error:
-        return str(error)
-    if is_of_others(process, run_directory):
-        return (
-            f"it says that process {process.pid} runs it, which does not have its {UNDO_LOG} open: "
-            "a copy of a record, whose own run is to be halted or healed"
-        )
-    return ""
-
-
-def _where_else(harness: Mapping[str, Json]) -> str:
-    """Its machine, unless that is this one."""
-    host = str(harness.get("host", ""))
-    return "" if host == socket.gethostname() else host
-
-
 def _read_of_anybody(run_directory: Path, *names: str) -> bytes | None:
     try:
         return read_regular(run_directory.joinpath(*names))
@@ -368,7 +270,7 @@ def _read_of_anybody(run_directory: Path, *names: str) -> bytes | None:
         return None
 
 
-def _whole(
+def lines_of(
     run_directory: Path, names: tuple[str, ...], content: _Content = read
 ) -> Sequence[bytes] | None:
     """The lines of a log, None if there is none; a torn last one is skipped: its action was not
@@ -386,7 +288,7 @@ def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]
     """What the lines say; FleetError, which names the line, if one says nothing."""
     for number, line in enumerate(lines, start=1):
         try:
-            yield _entry(line)
+            yield entry_in(line)
         except (ValueError, RecursionError, FleetError) as error:
             raise FleetError(
                 f"{path}:{number} is not an undo entry ({error}): {line[:200]!r}; undo by hand "
@@ -394,7 +296,7 @@ def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]
             ) from error
 
 
-def _entry(line: bytes) -> Mapping[str, Json]:
+def entry_in(line: bytes) -> Mapping[str, Json]:
     """One line of the file; ValueError or FleetError if it cannot be one."""
     facts = decode(line.decode())
     if not isinstance(facts, dict):

@@ -5,7 +5,7 @@
     unwedge_process   a training thread that hangs goes on
 
 A process is known by pid, start time and boot, or by the mark in its environment: never by a name.
-One that an entry names is touched only if it bears a mark of the run (`log.is_of_run`).
+One that an entry names is touched only if it bears a mark of the run (`harness.is_of_run`).
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from chaoslab.core.process_identity import (
 )
 from chaoslab.core.process_tree import end_tree, living, processes, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.log import is_of_others
+from chaoslab.undo.harness import is_of_others
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 
 _UNDO_S = 10.0

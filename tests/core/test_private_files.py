@@ -21,11 +21,11 @@ from chaoslab.core.private_files import (
     replace_file,
 )
 from chaoslab.record.run_directory import RunDirectory
+from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.log import (
     UNDO_LOG,
     UndoLogFile,
     append,
-    is_in_progress,
     may_have_open_undos,
     open_undos,
     undo_logs,

@@ -22,7 +22,8 @@ from chaoslab.fleet.remote.ssh.access import Access
 from chaoslab.fleet.remote.ssh.connection import SshReach
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.actions import leftovers, undo
-from chaoslab.undo.log import harness_of, open_undos
+from chaoslab.undo.harness import harness_of
+from chaoslab.undo.log import open_undos
 from chaoslab.undo.verbs import Healed
 from tests import hostile
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until

@@ -31,8 +31,9 @@ from chaoslab.undo.actions import leftovers
 from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
+from chaoslab.undo.harness import harness_of, is_in_progress
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
-from chaoslab.undo.log import UNDO_LOG, UndoLogFile, harness_of, is_in_progress, open_undos
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile, open_undos
 from chaoslab.undo.verbs import Healed, UndoEntry
 from tests.contracts.fleet_kit import wait_until
 

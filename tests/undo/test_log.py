@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.process_identity import Identity, boot_id, identify
-from chaoslab.undo import log
-from chaoslab.undo.log import UNDO_LOG, UndoLogFile, is_of_others
+from chaoslab.undo import harness
+from chaoslab.undo.harness import is_of_others
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -69,5 +70,5 @@ def test_what_ends_while_it_is_looked_at_is_not_taken_for_somebody_elses(
                 os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
             return False
 
-        monkeypatch.setattr(log, "is_of_run", ends)
+        monkeypatch.setattr(harness, "is_of_run", ends)
         assert not is_of_others(who, tmp_path)

@@ -11,7 +11,7 @@ from chaoslab.cli.commands.output import advise, examples, json_option, out_opti
 from chaoslab.core.errors import ExitCode
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.halt import Halted, find_runs, halt
-from chaoslab.undo.log import harness_of
+from chaoslab.undo.harness import harness_of
 from chaoslab.undo.processes import strays
 
 

@@ -15,9 +15,10 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import plural
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.actions import leftovers
+from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.janitor import find_runs, heal
 from chaoslab.undo.leftovers import unnamed
-from chaoslab.undo.log import is_in_progress, is_owned, logged_runs, open_undos
+from chaoslab.undo.log import is_owned, logged_runs, open_undos
 from chaoslab.undo.verbs import Healed, Leftover
 
 _RUNNING = (

@@ -27,7 +27,8 @@ from chaoslab.fleet.docker.undo_facts import (
     RunResourcesFacts,
     StoreFacts,
 )
-from chaoslab.undo.log import is_in_progress, may_have_open_undos
+from chaoslab.undo.harness import is_in_progress
+from chaoslab.undo.log import may_have_open_undos
 from chaoslab.undo.verbs import (
     Examined,
     Healed,

@@ -21,7 +21,7 @@ from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
 from chaoslab.fleet.storage import files, power, volume
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.log import is_in_progress
+from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.verbs import (
     Examined,
     Healed,

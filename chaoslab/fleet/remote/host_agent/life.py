@@ -30,8 +30,9 @@ from chaoslab.fleet.remote.host_agent.proxy import HostProxy
 from chaoslab.fleet.remote.host_agent.spool import Spool
 from chaoslab.fleet.remote.host_agent.verbs import Verbs
 from chaoslab.fleet.remote.protocol.names import AGENT
+from chaoslab.undo.harness import is_of_run
 from chaoslab.undo.janitor import Overdue, heal, start_janitor
-from chaoslab.undo.log import UndoLogFile, is_of_run
+from chaoslab.undo.log import UndoLogFile
 
 _START_S: Final = 60.0
 _END_S: Final = 40.0
