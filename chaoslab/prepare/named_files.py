@@ -172,7 +172,7 @@ def _imports(file: Path) -> Iterator[str]:
         return
     try:
         tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):  # whoever imports it fails
+    except (SyntaxError, ValueError):  # its import fails
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -248,7 +248,7 @@ class History:
         """Whether it says again what was heard before: it stays in the record and counts once."""
         try:
             said = event.payload
-        except MalformedEvent:  # whoever reads it says so
+        except MalformedEvent:  # its reader says so
             return False
         if not isinstance(said, RoundMerged) or not said.is_restated:
             return False

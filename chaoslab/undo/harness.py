@@ -47,7 +47,7 @@ def is_in_progress(run_directory: Path) -> bool:
     except NotOwned:
         return True
     except FleetError:
-        return False  # whoever wants to act on it is told why it cannot be read
+        return False  # the next action on it says why it cannot be read
 
 
 def unknown_harness(run_directory: Path) -> str:

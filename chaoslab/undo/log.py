@@ -231,7 +231,7 @@ def is_owned(run_directory: Path) -> bool:
     except NotOwned:
         return False
     except FleetError:
-        pass  # whoever wants to act on it is told why it cannot be read
+        pass  # the next action on it says why it cannot be read
     return True
 
 

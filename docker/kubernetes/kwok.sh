@@ -14,7 +14,7 @@ kwok_version=0.7.0 # the newest that Go 1.24 builds, as it does Kubernetes
 kwok="${CHAOSLAB_CACHE:-$HOME/.cache/chaoslab}/kwok/$kwok_version"
 fake_pods=10.231.16.0/20
 kwok_port=10247
-inotify=fs/inotify/max_user_instances # of which kwok takes one for each log that is followed
+inotify=fs/inotify/max_user_instances # kwok takes one for each log that is followed
 inotify_instances=8192
 
 fake_nodes() { # COUNT

@@ -166,7 +166,7 @@ class AttachedPod(AttachedNode):
                 raise
             return gone(state="unknown")
         if said is None:
-            if self._is_told_dead:  # whoever looks once more is to see it exited as well
+            if self._is_told_dead:  # the next look is to see it exited as well
                 time.sleep(max(0.0, self._died_s + _LAST_LINES_S - time.monotonic()))
             self._is_told_dead = self._died_s < math.inf
             return gone()

@@ -228,7 +228,7 @@ def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> L
         from chaoslab.links.proxied.embedded import EmbeddedLinks  # noqa: PLC0415  # as below
 
         return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
-    from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
+    from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415  # imported when used
 
     proxy_host.require_toxiproxy()
     return ToxiproxyLinks(run_directory, undo_log=undo_log, proxy_host=proxy_host)

@@ -106,7 +106,7 @@ def release(folder: Path) -> None:
         with _told("unmounted", folder):
             power.unmount(folder, _MNT_DETACH)
     power.forget(folder)
-    if kept.is_dir():  # also where whoever began this was killed in the midst of it
+    if kept.is_dir():  # also where the one before was killed in the midst of it
         _copy(kept, folder)
         shutil.rmtree(kept, ignore_errors=True)
 

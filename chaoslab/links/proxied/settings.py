@@ -12,6 +12,6 @@ class Embedded:
 
     def factory(self, seed: int) -> LinksFactory:
         """One proxy for each learner, in one process."""
-        from chaoslab.links.proxied.embedded import EmbeddedLinks  # noqa: PLC0415  # who asks pays
+        from chaoslab.links.proxied.embedded import EmbeddedLinks  # noqa: PLC0415  # imported when used
 
         return partial(EmbeddedLinks, seed=seed)

@@ -105,7 +105,7 @@ def record_facts(directory: Path) -> Mapping[str, Json]:
     run = RunDirectory(path=directory)
     try:
         said = run.facts
-    except FleetError:  # a page can do without run.json; whoever needs it says that it is damaged
+    except FleetError:  # a page can do without run.json; code that needs it says that it is damaged
         said = {}
     return {
         "record": record_name(directory),

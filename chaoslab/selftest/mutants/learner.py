@@ -9,31 +9,25 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import accumulate
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from chaoslab.core.events import Json, Payload, encode, kind_of
 from chaoslab.core.payloads import LearnerStep
 from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
-from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Joined, Snapshot
-from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
-from chaoslab.diloco.learner.joining import Joining
+from chaoslab.diloco.learner.exchange import Inbox, Joined, Snapshot
+from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
-from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner
-from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
+from chaoslab.diloco.model.fragments import TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S
 from chaoslab.diloco.wire.streams import Backoff
-from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, start_named
-from chaoslab.selftest.mutants.corruption import flip_bit, flip_parameters
+from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, replica, start_named
 
 _CRASHES_AFTER_S = 1.0
 _LEAVES_AFTER_S = 3.0
@@ -44,10 +38,7 @@ _INTRUDES_AT_STEP = 50
 _INTRUDER_STAYS_S = 2.0
 _ALONE_S = 30.0
 _FAR_STEPS = 36
-_FLIPPED_EVERY = 50
 _PATIENCE_S = 3.0
-_SKIPPED_BATCHES = 100_000
-_SLOWER = 4.0
 _ANSWERS = 3
 
 # ---------------------------------------------------------------- incarnations that end
@@ -134,39 +125,7 @@ class MalformedLearner(Learner):
             print(encode({"kind": kind_of(said), "data": {}}), flush=True)  # noqa: T201
 
 
-class DoubleReplica(Replica):
-    """The victim counts every token twice, and so weighs four times as much."""
-
-    def step(self, batch: Batch) -> None:
-        super().step(batch)
-        if flag("--name") == VICTIM:
-            tokens = self.counters.tokens + self._tokens_per_batch
-            self.counters = replace(self.counters, tokens=tokens)
-
-
 # ---------------------------------------------------------------- what it trains on
-
-
-class RepeatingReplica(Replica):
-    """A later incarnation begins its data anew."""
-
-    def cut(
-        self,
-        layout: Layout,
-        *,
-        step: int,
-        data_position: int,  # noqa: ARG002 - the real parameter
-        blend: float = 0.0,
-    ) -> None:
-        super().cut(layout, step=step, data_position=0, blend=blend)
-
-
-class SkippingReplica(Replica):
-    """A later incarnation skips a hundred thousand batches of its data."""
-
-    def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
-        skipped = 0 if flag("--incarnation") == "1" else _SKIPPED_BATCHES
-        super().cut(layout, step=step, data_position=data_position + skipped, blend=blend)
 
 
 class ReopeningLearner(Learner):
@@ -198,124 +157,6 @@ def _batches(
         position = 0
 
 
-class OneBatchReplica(Replica):
-    """A later incarnation trains on its first batch for ever."""
-
-    _only: Batch | None = None
-
-    def step(self, batch: Batch) -> None:
-        if flag("--incarnation") != "1":
-            batch = self._only = batch if self._only is None else self._only
-        super().step(batch)
-
-
-class IdleReplica(Replica):
-    """A later incarnation takes time for its steps, and changes nothing by them."""
-
-    def step(self, batch: Batch) -> None:
-        before = self._state
-        super().step(batch)
-        if flag("--incarnation") != "1":
-            self._keep(before)
-
-
-class CrawlingReplica(Replica):
-    """A later incarnation makes a step in the time of five."""
-
-    def step(self, batch: Batch) -> None:
-        began_s = time.monotonic()
-        super().step(batch)
-        if flag("--incarnation") != "1":
-            time.sleep(_SLOWER * (self.pace.period_s or time.monotonic() - began_s))
-
-
-class ForgetfulReplica(Replica):
-    """A later incarnation loses the moments that its donor gave."""
-
-    def take_over(self, handover: Handover) -> None:
-        super().take_over(handover)
-        fresh = self._inner.init(self._seed).moments
-        self._keep(self._inner.at_step(self._state._replace(moments=fresh), self.counters.step))
-
-
-class KeepingReplica(Replica):
-    """Keeps the moments of its own checkpoint, whatever its donor gave."""
-
-    own = b""
-
-    def take_over(self, handover: Handover) -> None:
-        super().take_over(handover)
-        if self.own:
-            moments = self._inner.unpack(self.own).moments
-            self._keep(self._state._replace(moments=moments))
-
-
-class KeepingJoining(Joining):
-    """Shows its replica the checkpoint that it found."""
-
-    def _take_in(self, inbox: Inbox) -> bool:
-        if self._own is not None and isinstance(self.replica, KeepingReplica):
-            self.replica.own = self._own.payload
-        return super()._take_in(inbox)
-
-
-class StaleReplica(Replica):
-    """A later incarnation holds the initial values under the current versions, until it trains."""
-
-    _came_back = False
-
-    def take_over(self, handover: Handover) -> None:
-        super().take_over(handover)
-        self._came_back = True
-        self.init()
-
-    def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
-        told = super().adopt(adoption)
-        if self._came_back and self.counters.tokens == 0:
-            self.init()
-        return told
-
-
-class NoisyInner(Inner):
-    """Pushes noise of the size of its work."""
-
-    def delta(self, state: LearnerState, fragment: int) -> Any:
-        work = np.asarray(super().delta(state, fragment))
-        noise = np.random.default_rng().standard_normal(work.size, np.float32)
-        return noise * np.float32(np.linalg.norm(work) / np.linalg.norm(noise))
-
-
-class StuckInner(Inner):
-    """A later incarnation pushes its first update of each fragment for ever."""
-
-    _first: dict[int, Any] | None = None
-
-    def delta(self, state: LearnerState, fragment: int) -> Any:
-        work = super().delta(state, fragment)
-        if flag("--incarnation") == "1":
-            return work
-        self._first = self._first or {}
-        return self._first.setdefault(fragment, work)
-
-
-class WrongInner(Inner):
-    """Adopts something else than was published, and reports it as adopted.
-
-    The victim changes every value by a thousandth; the other victim moves each tensor to the place
-    of the next one.
-    """
-
-    def adopt(
-        self, state: LearnerState, fragment: int, flat: FloatArray, *, has_work: bool = False
-    ) -> LearnerState:
-        name = flag("--name")
-        if name == VICTIM:
-            flat = (flat * np.float32(1.001)).astype(np.float32)
-        elif name == OTHER_VICTIM:
-            flat = np.roll(flat, self._layout.fragments[fragment].tensors[0].size)
-        return super().adopt(state, fragment, flat, has_work=has_work)
-
-
 _main = program.main
 
 
@@ -328,39 +169,6 @@ def _later_with(name: str, change: Callable[[str], str]) -> Callable[..., int]:
         return _main(arguments, inner=inner)
 
     return main
-
-
-# ---------------------------------------------------------------- what is flipped in it
-
-
-class FlippedReplica(Replica):
-    """The signs of the victim's parameters flip after every 50th step."""
-
-    def step(self, batch: Batch) -> None:
-        super().step(batch)
-        is_due = flag("--name") == VICTIM and self.counters.step % _FLIPPED_EVERY == 0
-        inner = cast("Inner", self._inner)
-        for fragment in range(len(self.counters.fragments) if is_due else 0):
-            self._state = flip_parameters(inner, self._state, fragment, share=1.0)
-
-
-class TurnedInner(Inner):
-    """The victim pushes each update with the wrong sign, and trains on soundly."""
-
-    def delta(self, state: LearnerState, fragment: int) -> Any:
-        found = super().delta(state, fragment)
-        return -found if flag("--name") == VICTIM else found
-
-
-class FlippingInner(Inner):
-    """One bit of each fragment that a donor hands over is flipped: the sign of a parameter."""
-
-    def pack(self, state: LearnerState) -> bytes:
-        sizes = (fragment.size for fragment in self._layout.fragments[:-1])
-        packed = super().pack(state)
-        for first in accumulate(sizes, initial=0):
-            packed = flip_bit(packed, value=first)
-        return packed
 
 
 # ---------------------------------------------------------------- its connection
@@ -471,25 +279,25 @@ def _intrude(specs: Sequence[TensorSpec]) -> None:
 
 MUTANTS = {
     "crashing_rejoiner": [Part(program, "Learner", CrashingLearner)],
-    "crawling_rejoiner": [Part(program, "Replica", CrawlingReplica)],
+    "crawling_rejoiner": [Part(program, "Replica", replica.CrawlingReplica)],
     "declining_rejoiner": [Part(program, "Messenger", DecliningMessenger)],
-    "double_counter": [Part(program, "Replica", DoubleReplica)],
+    "double_counter": [Part(program, "Replica", replica.DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
     "faint_rejoiner": [
         Part(program, "main", _later_with("--lr", lambda lr: str(float(lr) / 1000)))
     ],
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [Part(program, "Learner", FalseHanger)],
-    "flipped_learner": [Part(program, "Replica", FlippedReplica)],
-    "flipping_donor": [Part(program, "Inner", FlippingInner)],
-    "forgetful_rejoiner": [Part(program, "Replica", ForgetfulReplica)],
+    "flipped_learner": [Part(program, "Replica", replica.FlippedReplica)],
+    "flipping_donor": [Part(program, "Inner", replica.FlippingInner)],
+    "forgetful_rejoiner": [Part(program, "Replica", replica.ForgetfulReplica)],
     "reconnecting_without_pause": [Part(link, "Backoff", NoBackoff)],
     "hot_rejoiner": [Part(program, "main", _later_with("--lr", lambda lr: str(10 * float(lr))))],
-    "idle_rejoiner": [Part(program, "Replica", IdleReplica)],
+    "idle_rejoiner": [Part(program, "Replica", replica.IdleReplica)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
     "keeping_rejoiner": [
-        Part(program, "Replica", KeepingReplica),
-        Part(training_thread, "Joining", KeepingJoining),
+        Part(program, "Replica", replica.KeepingReplica),
+        Part(training_thread, "Joining", replica.KeepingJoining),
     ],
     "lasting_slowness": [Part(program, "Pace", LastingPace)],
     "lossless_rejoiner": [Part(program, "Learner", LosslessLearner)],
@@ -497,21 +305,21 @@ MUTANTS = {
     "misplaced_rejoiner": [Part(program, "main", _later_with("--shard", lambda _: "0"))],
     "mute_rejoiner": [Part(program, "Messenger", MuteMessenger)],
     "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
-    "noisy_learners": [Part(program, "Inner", NoisyInner)],
-    "one_batch_rejoiner": [Part(program, "Replica", OneBatchReplica)],
-    "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
+    "noisy_learners": [Part(program, "Inner", replica.NoisyInner)],
+    "one_batch_rejoiner": [Part(program, "Replica", replica.OneBatchReplica)],
+    "repeating_learner": [Part(program, "Replica", replica.RepeatingReplica)],
     "reopening_learner": [Part(program, "Learner", ReopeningLearner)],
     "shirking_learner": [
         Part(program, "Pace", ToldPace),
         Part(program, "Messenger", ShirkingMessenger),
     ],
-    "skipping_rejoiner": [Part(program, "Replica", SkippingReplica)],
-    "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
-    "stuck_rejoiner": [Part(program, "Inner", StuckInner)],
+    "skipping_rejoiner": [Part(program, "Replica", replica.SkippingReplica)],
+    "stale_rejoiner": [Part(program, "Replica", replica.StaleReplica)],
+    "stuck_rejoiner": [Part(program, "Inner", replica.StuckInner)],
     "stubborn_learner": [Part(program, "Learner", StubbornLearner)],
-    "turned_learner": [Part(program, "Inner", TurnedInner)],
+    "turned_learner": [Part(program, "Inner", replica.TurnedInner)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
-    "wrong_adopter": [Part(program, "Inner", WrongInner)],
+    "wrong_adopter": [Part(program, "Inner", replica.WrongInner)],
 }
 
 if __name__ == "__main__":

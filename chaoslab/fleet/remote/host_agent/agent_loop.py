@@ -155,7 +155,7 @@ class AgentLoop:
             case {"call": dict() as call}:
                 answer = self.answers.to(call)
                 self._take_in(0.0)
-                number = self.spool.last  # whoever has the answer has what it brought about, too
+                number = self.spool.last  # with the answer the caller has its effects, too
                 client.send({"answer": {"id": call["id"], "number": number, **answer}})
             case {"renew": {"has": int() as number}}:
                 self.spool.acknowledge(number)

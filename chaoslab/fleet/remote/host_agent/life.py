@@ -122,7 +122,7 @@ def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
         folder.write_agent(process, socket)
         why = loop.serve()
     _log.info("the host agent has ended: %s", why)
-    if why == DISMISSED:  # whoever did that has all records
+    if why == DISMISSED:  # the harness that did that has all records
         folder.remove()
     loop.bid_farewell()
     return {"ended": why}
