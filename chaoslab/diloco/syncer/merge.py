@@ -16,7 +16,7 @@ The policy decides which learners are merged, with which weights.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -26,7 +26,8 @@ import numpy as np
 
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.model.codec import Encoded
-from chaoslab.diloco.model.fragments import Block, FloatArray, Fragment, dot, is_finite, squares
+from chaoslab.diloco.model.fragments import Block, FloatArray, Fragment, is_finite, squares
+from chaoslab.diloco.syncer.combine import combine
 from chaoslab.diloco.syncer.cosines import cosines
 
 DIRECTION_NORM_MIN = 1e-3
@@ -40,9 +41,6 @@ in the second-level cache, but two threads would be little faster than one: the 
 soon that each waits for the other's interpreter lock."""
 _MERGE_BLOCK = 262_144
 """As `_BLOCK`, in the sum, where the scratch of all deltas must stay in the third-level cache."""
-_TOGETHER = 8
-"""Deltas per matrix product: their codes stay in the third-level cache, and BLAS, which starts
-threads of its own above nine thousand values of a product, does not."""
 _SQUARES_MIN, _SQUARES_MAX = 1e-20, 1e30
 """Sums of squares outside this range lose digits in float32; such tensors are merged in float64."""
 
@@ -115,7 +113,7 @@ def merge(
     factors = [[np.float32(factor) for factor in tensor.factors] for tensor in tensors]
     places, squares_ = fragment.blocks(_MERGE_BLOCK), [0.0] * len(tensors)
     with_sum = [0.0] * len(chosen)
-    found = threads.each(lambda block: _combine(chosen, factors, sums, block), places)
+    found = threads.each(lambda block: combine(chosen, factors, sums, block), places)
     for block, (parts, of_block) in zip(places, found, strict=True):
         for (tensor, _), square in zip(block.parts, parts, strict=True):
             squares_[tensor] += square
@@ -302,92 +300,6 @@ def _is_safe(square: float, values: Callable[[], FloatArray]) -> bool:
 
 def _dot(left: Sequence[float], right: Sequence[float]) -> float:
     return math.fsum(a * b for a, b in zip(left, right, strict=True))
-
-
-# ---------------------------------------------------------------- passes over memory
-
-
-def _combine(
-    deltas: Sequence[Encoded],
-    factors: Sequence[Sequence[np.float32]],
-    out: FloatArray,
-    block: Block,
-) -> tuple[list[float], list[float]]:
-    """Σ factor · delta of one block into `out`, in the order given.
-
-    `factors[t][m]` is that of delta m in tensor t. Returns ‖·‖² of the block's parts of tensors,
-    and <factor · delta, sum> by delta.
-    """
-    total, scratch = out[block.at], np.empty(block.at.stop - block.at.start, np.float32)
-    rows = {delta.block for delta in deltas}
-    with np.errstate(over="ignore", invalid="ignore"):  # checked by `finish`
-        if len(block.parts) == len(rows) == 1 and (row := rows.pop()) and not total.size % row:
-            of_tensor = factors[block.parts[0][0]]
-            of_deltas = _combine_scaled(deltas, of_tensor, block.at, total.reshape(-1, row))
-        else:
-            of_deltas = _combine_floats(deltas, factors, block, total, scratch)
-        return [squares(total[at]) for _, at in block.parts], of_deltas
-
-
-def _combine_floats(
-    deltas: Sequence[Encoded],
-    factors: Sequence[Sequence[np.float32]],
-    block: Block,
-    total: FloatArray,
-    scratch: FloatArray,
-) -> list[float]:
-    """As `_combine`, one delta after another; returns <factor · delta, sum> by delta."""
-    for m, delta in enumerate(deltas):
-        values, term = delta.read(block.at, scratch), scratch if m else total
-        for tensor, at in block.parts:
-            np.multiply(values[at], factors[tensor][m], out=term[at])
-        if m:
-            np.add(total, term, out=total)
-    with_sum = [0.0] * len(deltas)
-    for m, delta in enumerate(deltas if len(deltas) > 1 else ()):  # alone it has no cosine
-        values = delta.read(block.at, scratch)
-        for tensor, at in block.parts:
-            with_sum[m] += float(factors[tensor][m]) * dot(values[at], total[at])
-    return with_sum
-
-
-def _combine_scaled(
-    deltas: Sequence[Encoded], factors: Sequence[np.float32], at: slice, total: FloatArray
-) -> list[float]:
-    """As `_combine`, of a slice in one tensor, `total` [k, row] with rows of one scale each.
-
-    A row is the product of the vector of factor · scale and the matrix of codes; BLAS sums its
-    terms, so the processor's kernel fixes their order. Returns <factor · delta, sum> by delta.
-    """
-    groups = _groups(deltas, factors, at, total)
-    for number, (scales, codes) in enumerate(groups):
-        if number:
-            np.add(total, np.matmul(scales[:, None], codes)[:, 0], out=total)
-        else:
-            np.matmul(scales[:, None], codes, out=total[:, None])
-    with_sum: list[float] = []
-    if len(deltas) > _TOGETHER:
-        groups = _groups(deltas, factors, at, total)  # decoded once more
-    else:
-        groups = iter([(scales, codes)])
-    for scales, codes in groups:
-        of_rows = np.matmul(codes, total[:, :, None])[..., 0]
-        with_sum += (scales * of_rows).sum(axis=0, dtype=np.float64).tolist()
-    return with_sum
-
-
-def _groups(
-    deltas: Sequence[Encoded], factors: Sequence[np.float32], at: slice, total: FloatArray
-) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Of `_TOGETHER` deltas at a time: factor · scale [k, m] and codes [k, m, row]."""
-    codes = np.empty((min(len(deltas), _TOGETHER), *total.shape), np.float32)
-    scales = np.empty((len(total), len(codes)), np.float32)
-    for first in range(0, len(deltas), _TOGETHER):
-        group = deltas[first : first + _TOGETHER]
-        for m, delta in enumerate(group):
-            _, of_delta = delta.factors(at, codes[m])
-            np.multiply(of_delta, factors[first + m], out=scales[:, m])
-        yield scales[:, : len(group)], codes[: len(group)].transpose(1, 0, 2)
 
 
 # ---------------------------------------------------------------- checks of the input
