@@ -45,7 +45,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.secrets import Secrets
 from chaoslab.plan.file.decoding import decoded
 from chaoslab.plan.file.document import Document, Mistake, Override, override, read
-from chaoslab.plan.file.entries import Kinds, check_of, entries_in, fault_of, fleet_in, frame
+from chaoslab.plan.file.entries import Kinds, check_of, entries_in, fault_of, frame
+from chaoslab.plan.file.fleet_entry import fleet_in
 from chaoslab.plan.file.references import missing
 from chaoslab.plan.file.schema import json_schema
 from chaoslab.plan.file.variables import interpolate

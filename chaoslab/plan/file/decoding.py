@@ -4,7 +4,7 @@
 
 A part is validated as JSON is, strictly; in that form, and only in it, quantities are texts
 (`core.units`). Keys are those of `conventions`. A PlanError of `__post_init__` is a mistake at the
-mapping, or at the key that it names. What a plan consists of is in `entries`.
+mapping, or at the key that it names. The parts of a plan are in `entries`.
 """
 
 import json
@@ -17,8 +17,16 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from chaoslab.core.errors import HarnessBug, PlanError
-from chaoslab.plan.file.conventions import Hint, hints_of, key_of, origin_of, quantity_of, tuple_in
+from chaoslab.core.errors import HarnessBug, PackageError, PlanError
+from chaoslab.plan.file.conventions import (
+    Hint,
+    hints_of,
+    key_of,
+    keys_in,
+    origin_of,
+    quantity_of,
+    tuple_in,
+)
 from chaoslab.plan.file.document import Branch, Document, Tree, nearest
 
 _union: Any = Union  # its parts are known only at run time
@@ -221,3 +229,17 @@ def merged(
             found[key] = (one.name, hint, usual)
     namespace = {"__doc__": doc, "made_of": (*parts, *beside), "likely_keys": likely}
     return make_dataclass(name, found.values(), frozen=True, kw_only=True, namespace=namespace)
+
+
+def settings_in(kind: type, entry: Any) -> Any:
+    """The settings of this kind in an entry, which has them beside its own keys."""
+    names = by_key(type(entry))
+    return kind(**{one.name: getattr(entry, names[key].name) for key, one in by_key(kind).items()})
+
+
+def require_settings(name: str, entry: type, *kinds: type) -> None:
+    """PackageError for settings whose keys the entry has itself; HarnessBug for types of none."""
+    for kind in kinds:
+        if clash := sorted(keys_in(kind) & keys_in(entry)):
+            raise PackageError(f"{name} has a setting {clash[0]!r}, which its entry has already")
+        require_form(kind)

@@ -1,26 +1,34 @@
-"""Entries of a plan, as dataclasses with its keys: frame, fleet, faults, checks.
+"""Entries of a plan, as dataclasses with its keys: frame, faults, checks.
 
     {fault: process.kill, target: {learners: 50%}, at: {round: 3}, for: 6s, signal: SIGTERM}
       └─ merged: keys of every fault + settings of this one ──► FaultSpec(settings=Kill(…))
 
-Settings of faults, checks, fleets and links stand beside the keys of their entry. Plain parts
+Settings of faults and checks stand beside the keys of their entry (`fleet_entry` has those of
+fleets and links). Plain parts
 (training, baseline, limits) need nothing here: `decoding` serves them.
 """
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
 
 from chaoslab.core import units
-from chaoslab.core.errors import PackageError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
-from chaoslab.plan.file.conventions import Hint, class_doc, field_docs, keys_in
-from chaoslab.plan.file.decoding import adapter, by_key, decoded, merged, require_form
+from chaoslab.plan.file.conventions import Hint, class_doc, keys_in
+from chaoslab.plan.file.decoding import (
+    adapter,
+    by_key,
+    decoded,
+    merged,
+    require_settings,
+    settings_in,
+)
 from chaoslab.plan.file.document import Document, Tree, nearest
 from chaoslab.plan.file.variables import REFERENCE, TYPES
 from chaoslab.plan.file.writing import DRAWN
@@ -31,7 +39,6 @@ from chaoslab.plan.model import (
     Distribution,
     FaultPlan,
     FaultSpec,
-    FleetSpec,
     Outage,
     Pick,
     Target,
@@ -115,115 +122,6 @@ def frame(**own: Hint) -> type:
     rules: Any = tuple[rule, ...]
     more = {"name": _PLAN_NAME, "abort": rules, **own}
     return merged("FaultPlan", _File, FaultPlan, doc=class_doc(FaultPlan), own=more)
-
-
-# ---------------------------------------------------------------- fleet and links
-
-
-@dataclass(frozen=True, kw_only=True)
-class Programs:
-    """Modules by role."""
-
-    syncer: str | None = field(default=None, metadata={"example": "my_package.my_syncer"})
-    learner: str | None = None
-    evaluator: str | None = None
-
-
-def _named(programs: Programs) -> Mapping[str, str]:
-    given = {one.name: getattr(programs, one.name) for one in fields(programs)}
-    return {role: program for role, program in given.items() if program is not None}
-
-
-_PROGRAMS: Final = {"programs": Annotated[Programs, AfterValidator(_named)]}
-
-
-def fleet_in(document: Document, kinds: Kinds) -> FleetSpec | None:
-    """The `fleet` of a plan, with the settings of the fleet and of the links that it chooses.
-
-    Settings of others are judged by their types alone, so that `--fleet` may choose another.
-    """
-    value, branch = document.tree["fleet"], ("fleet",)
-    given: Mapping[str, Any] = value if isinstance(value, dict) else {}
-    name, chosen = given.get("kind", "local"), given.get("links")
-    for key, one, known, noun in (
-        ("kind", name, kinds.fleets, "fleet"),
-        ("links", chosen, kinds.links, "kind of links"),
-    ):
-        if one is not None and one not in [*known]:
-            words = nearest(str(one), known, noun=noun, lists_all=True)
-            document.blame((*branch, key), words)
-    if any(way[:1] == branch for way in document.broken):
-        return None
-    fleet, links = kinds.fleets[name], None if chosen is None else kinds.links[chosen]
-    own = keys_in(FleetSpec).union(keys_in(fleet), keys_in(links) if links else ())
-    others = () if given.keys() <= own else (*kinds.fleets.values(), *kinds.links.values())
-    found: FleetSpec | None = decoded(document, branch, _fleet_of(fleet, links, others), value)
-    if links and (both := sorted(keys_in(fleet) & keys_in(links))):
-        document.blame(
-            branch,
-            f"the fleet {name} and the links {chosen} both have a setting `{both[0]}`, so "
-            "they cannot be used together: choose another of the two",
-        )
-    unclaimed = given.keys() - own.union(*map(keys_in, others[: len(kinds.fleets)]))
-    for other, kind in kinds.links.items() if others else ():
-        if needed := sorted(unclaimed & keys_in(kind)):
-            document.blame(branch, f"`{needed[0]}` needs `links: {other}`")
-            break
-    return found
-
-
-@cache
-def _fleet_of(fleet: type, links: type | None, others: tuple[type, ...]) -> Hint:
-    """The type of `fleet` with these settings; those of `others` are known, and left out."""
-    parts = (fleet, *([links] if links else []))
-    _require_settings("fleet", FleetSpec, *parts)
-
-    def build(entry: Any) -> FleetSpec:
-        own = {key: getattr(entry, key) for key in keys_in(FleetSpec) if hasattr(entry, key)}
-        links_settings = _changed(links, entry) if links else None
-        return FleetSpec(**own, settings=_changed(fleet, entry), links_settings=links_settings)
-
-    made = merged(
-        "FleetSpec", FleetSpec, *parts, doc=class_doc(FleetSpec), beside=others, own=_PROGRAMS
-    )
-    return Annotated[made, AfterValidator(build)]
-
-
-def _changed(kind: type, entry: Any) -> object:
-    """The settings in an entry; None where all are the defaults, as if nothing was said."""
-    settings = _settings(kind, entry)
-    return None if settings == kind() else settings
-
-
-def _settings(kind: type, entry: Any) -> Any:
-    names = by_key(type(entry))
-    return kind(**{one.name: getattr(entry, names[key].name) for key, one in by_key(kind).items()})
-
-
-def _require_settings(name: str, entry: type, *kinds: type) -> None:
-    """PackageError for settings whose keys the entry has itself; HarnessBug for types of none."""
-    for kind in kinds:
-        if clash := sorted(keys_in(kind) & keys_in(entry)):
-            raise PackageError(f"{name} has a setting {clash[0]!r}, which its entry has already")
-        require_form(kind)
-
-
-def whole_fleet(kinds: Kinds) -> Hint:
-    """The type of `fleet` with the settings of every fleet and of all links."""
-
-    def choice(doc: str, known: Mapping[str, type]) -> Hint:
-        told = (f"{name}: {class_doc(kind)}" for name, kind in known.items())
-        return Annotated[_literal[tuple(known)], Field(description=" ".join((doc, *told)))]
-
-    docs = field_docs(FleetSpec)
-    own = {
-        **_PROGRAMS,
-        "kind": choice(docs["kind"], kinds.fleets),
-        "links": choice(docs["links"], kinds.links),
-    }
-    parts = (*kinds.fleets.values(), *kinds.links.values())
-    _require_settings("a fleet", FleetSpec, *parts)
-    return merged("FleetSpec", FleetSpec, *parts, doc=class_doc(FleetSpec), own=own)
 
 
 # ---------------------------------------------------------------- faults and checks
@@ -380,7 +278,7 @@ def fault_of(name: str, kind: type) -> Hint:
         return FaultSpec(
             id=entry.id,
             fault=name,
-            settings=_settings(kind, entry),
+            settings=settings_in(kind, entry),
             target=entry.target,
             at=entry.at,
             arrivals=entry.arrivals,
@@ -395,13 +293,13 @@ def check_of(name: str, kind: type) -> Hint:
     """The same of `expect`."""
 
     def build(entry: Any) -> CheckSpec:
-        return CheckSpec(check=name, settings=_settings(kind, entry))
+        return CheckSpec(check=name, settings=settings_in(kind, entry))
 
     return _entry(name, _Check, kind, AfterValidator(build))
 
 
 def _entry(name: str, base: type, kind: type, build: AfterValidator) -> Hint:
-    _require_settings(name, base, kind)
+    require_settings(name, base, kind)
     summary = getattr(kind, "summary", None)
     described = Field(description=summary if isinstance(summary, str) else None)
     tag = Annotated[_literal[name], described]

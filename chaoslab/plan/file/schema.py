@@ -12,7 +12,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from chaoslab.plan.file.conventions import Hint, field_docs, hints_of, key_of
 from chaoslab.plan.file.decoding import adapter
-from chaoslab.plan.file.entries import Kinds, check_of, fault_of, frame, whole_fleet
+from chaoslab.plan.file.entries import Kinds, check_of, fault_of, frame
+from chaoslab.plan.file.fleet_entry import whole_fleet
 from chaoslab.plan.file.variables import REFERENCE
 from chaoslab.plan.file.writing import written_default
 
