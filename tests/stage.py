@@ -11,9 +11,9 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.operators import Inbox
 from chaoslab.run.run import Run
-from chaoslab.run.run_loop import Interrupts
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakeKill

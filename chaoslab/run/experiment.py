@@ -8,14 +8,11 @@ It judges nothing and draws nothing: a verdict is made later, from the directory
 """
 
 import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from chaoslab.core.errors import FleetError
@@ -35,11 +32,11 @@ from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run import twin
+from chaoslab.run.interrupts import Interrupts, counted_signals
 from chaoslab.run.machine_load import Machine
 from chaoslab.run.operators import Inbox
 from chaoslab.run.records import residue
 from chaoslab.run.run import Basis, Run
-from chaoslab.run.run_loop import Interrupts
 from chaoslab.run.twin_beside import Orders, TwinBeside, can_fork
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.heartbeat import UNDONE, Heartbeat
@@ -55,7 +52,6 @@ little in a simulation, can then use it, too."""
 _SIMULATED_LINES = 256
 """Lines of a simulation's journal that are written at once. Losing some does no harm: nothing
 outlives this process, and the simulation can be repeated."""
-_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +99,7 @@ def run_plan(
     )
     with janitor as guard:
         with (
-            _counted_signals(inbox) as interrupts,
+            counted_signals(inbox) as interrupts,
             UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
         ):
             means = _Means(
@@ -356,30 +352,3 @@ class _Twin:
     def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
         facts = RunDirectory(path=self.directory.twin).facts
         return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": was_kept}
-
-
-@contextmanager
-def _counted_signals(inbox: Inbox | None) -> Iterator[Interrupts]:
-    """Count the signals that ask the harness to end, instead of ending; restored afterwards.
-
-    A signal that is ignored (as SIGHUP under nohup) stays ignored. Only the main thread may do
-    this; in another one signals go where they went.
-    """
-    interrupts = Interrupts(inbox=inbox)
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupts
-        return
-
-    def count(_number: int, _frame: FrameType | None) -> None:
-        interrupts.count += 1
-
-    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    try:
-        for number in before:
-            signal.signal(number, count)
-        yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

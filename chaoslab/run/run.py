@@ -38,10 +38,11 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
+from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
 from chaoslab.run.nodes_start import start_nodes
 from chaoslab.run.pacer import Pacer
-from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
+from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
 from chaoslab.trainers.reading import nearest_lines
 from chaoslab.trainers.whole import Whole

@@ -35,8 +35,9 @@ from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
+from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
-from chaoslab.run.operators import Inbox, Operators
+from chaoslab.run.operators import Operators
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
@@ -56,15 +57,6 @@ class Ended(Exception):
     def __init__(self, outcome: RunOutcome, reason: str) -> None:
         super().__init__(reason)
         self.outcome = outcome
-
-
-@dataclass(slots=True, kw_only=True)
-class Interrupts:
-    """How often a person or a supervisor asked the run to end: once heals, twice shortens that."""
-
-    count: int = 0
-    inbox: Inbox | None = None
-    """What operators of a game-day ask for; None: there are none."""
 
 
 @dataclass(slots=True, kw_only=True)

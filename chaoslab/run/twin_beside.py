@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import PaceSet
-from chaoslab.run.run_loop import Interrupts
+from chaoslab.run.interrupts import Interrupts
 
 _LOOK_MS: Final = 100
 """How often an interrupt is passed on while the twin is waited for."""

@@ -28,8 +28,8 @@ from chaoslab.prepare import named_files
 from chaoslab.record.journal import History, Journal
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import twin
+from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.run import Basis, Run
-from chaoslab.run.run_loop import Interrupts
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet

@@ -42,7 +42,7 @@ _BESIDE = """
 import os, sys, time
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import PaceSet
-from chaoslab.run.run_loop import Interrupts
+from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.twin_beside import TwinBeside
 def paced(step_s):
     data = {"step_s": step_s, "measured_s": {}}
