@@ -28,7 +28,7 @@ from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.settings import Settings
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.selftest.mutants.corruption import flip_moments, flip_parameters, flip_updates
 
 ONCE_AT_STEP = 240

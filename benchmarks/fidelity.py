@@ -36,7 +36,7 @@ from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.payloads import LearnerStep, MachineSampled, PaceSet
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.prepare.preflight import refuse_impossible
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RESOLVED_PLAN
 from chaoslab.run.judged_run import run_and_judge
 

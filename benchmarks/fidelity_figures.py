@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.payloads import BaselineMeasured, RoundMerged
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 Figures: TypeAlias = Mapping[str, float]
 WITHIN = 0.15

@@ -23,7 +23,7 @@ from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import NodeStarted
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 DELAY_AT_MOST_MS = 5.0
 APART_AT_MOST_MS = 2.0

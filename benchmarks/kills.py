@@ -26,7 +26,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     NodeStarted,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 REJOIN_AT_MOST_S = 1.3
 NOISE_STEPS = 1.0

@@ -31,7 +31,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.payloads import MachineSampled
 from chaoslab.prepare.plans import bundled_plans
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.journal_file import RUN_JSON
 from chaoslab.record.run_directory import LATEST
 

@@ -22,7 +22,7 @@ from chaoslab.checks.bursts import Burst, bursts
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.core.payloads import PaceSet, PushAccepted
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 PAGE = Path(__file__).parent.parent / "experiments" / "stagger" / "README.md"
 _BEFORE_S, _AFTER_S = 5, 10

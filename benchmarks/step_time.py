@@ -17,7 +17,7 @@ from trainings import by_hand, run_plan, workplace
 
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import LearnerStep, MachineSampled
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 AT_MOST = 1.01
 TURNS = 10

@@ -22,7 +22,7 @@ from chaoslab.core.payloads import RunFinished, RunOutcome, SyncerReady
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _HEAL_S = 30.0
 """Seconds that a run may take to end when asked, before it is killed."""

@@ -23,7 +23,7 @@ from rich.text import Text
 from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import kinds
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.console import draw
 from chaoslab.report.files import read_verdict
 from chaoslab.report.page import verdict_page

@@ -10,7 +10,7 @@ from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

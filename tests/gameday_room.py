@@ -7,7 +7,7 @@ from pathlib import Path
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import Action
 from chaoslab.plan.model import FaultPlan, FaultSpec, GameDay, Injection, Outage, Target, Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.operators import Ask, Inbox, Order
 from tests.fake_faults import FakeKill
 from tests.stage import HALF, PLAN, Stage

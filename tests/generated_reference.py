@@ -31,7 +31,7 @@ from chaoslab.plan.file import json_schema
 from chaoslab.plan.model import Injection
 from chaoslab.prepare.kinds import kinds
 from chaoslab.pytest_plugin import ChaosRun
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 Schema = Mapping[str, Any]
 

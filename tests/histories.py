@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.model_training import (
     FRAGMENTS,
     SYNCER,

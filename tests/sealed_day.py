@@ -14,7 +14,7 @@ from chaoslab.core.payloads import Action
 from chaoslab.gameday.sealing import draw, drawn_from
 from chaoslab.plan.model import FaultPlan, GameDay, Injection, Limits, SealedFaults, Trigger
 from chaoslab.prepare.plans import Asked, Prepared, prepare
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.operators import Inbox, Order
 from tests.gameday_room import OTHER, SPEC, Room, ask, kind, plan_of

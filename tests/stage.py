@@ -9,7 +9,8 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
-from chaoslab.record.journal import History, Journal, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal, Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.operators import Inbox

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.docker_runs import engine_with_images
 
 from chaoslab.fleet.docker.engine.engine import Engine  # isort: skip  # after the engine

@@ -15,7 +15,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.process_tree import processes
 from chaoslab.fleet.attached.processes import find
 from chaoslab.prepare.launch import compilation_cache
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.whole_runs import await_event, whole
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]

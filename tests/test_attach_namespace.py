@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.cluster import CONTEXT, kubeconfig_or_skip
 from tests.contracts.fleet_kit import wait_until
 from tests.whole_runs import whole

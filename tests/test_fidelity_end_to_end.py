@@ -18,7 +18,7 @@ from chaoslab.calibration.costs_file import measured, to_toml
 from chaoslab.calibration.samples import samples_of
 from chaoslab.core.payloads import PaceSet
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.costs import Costs
 from tests.whole_runs import start, verdict_of

@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import identify
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.fleet.namespace_hosts import can_be_apart, lan
 from tests.fleet.sshd import SshHost
 from tests.ssh_runs import PLAN, fleet_of_hosts, left_on, write_inventory

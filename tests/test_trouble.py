@@ -20,7 +20,8 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
 from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.undo.log import open_undos
 from tests.whole_runs import left_over

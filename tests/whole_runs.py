@@ -14,7 +14,7 @@ import psutil
 
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 ROOT = Path(__file__).parent.parent
 

@@ -38,7 +38,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerReady,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.sim.costs import FLOP, Costs
 
 Samples: TypeAlias = Mapping[str, Sequence[float]]

@@ -24,7 +24,7 @@ from chaoslab.core.payloads import (
     RunStarted,
     SyncerReady,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _FLEETS = frozenset({"local", "docker"})
 """All of their nodes are on the machine that is sampled."""

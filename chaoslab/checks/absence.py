@@ -37,7 +37,7 @@ from chaoslab.core.payloads import (
     PushAccepted,
     RoundMerged,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _M = TypeVar("_M", bound=Membership)
 

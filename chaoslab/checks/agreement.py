@@ -28,7 +28,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
 )
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _Published = Mapping[tuple[str, int], Event[RoundMerged]]
 

@@ -38,7 +38,7 @@ from chaoslab.checks.violations import margin_above, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.units import Duration, elapsed
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _VIOLATED_ONLY = frozenset({Ledger.name, Agreement.name, Versions.name, NumericHealth.name})
 """If the plan does not name these checks, UNKNOWN of theirs is ignored."""

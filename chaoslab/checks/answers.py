@@ -39,7 +39,7 @@ from chaoslab.core.payloads import (
     RunFinished,
     RunOutcome,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
 

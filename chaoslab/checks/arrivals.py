@@ -32,7 +32,7 @@ from chaoslab.core.payloads import (
     PushAccepted,
     RoundMerged,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _L = TypeVar("_L", bound=OfLearner)
 FAIR_CHANCES = 3

@@ -43,7 +43,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import CommunicatorFormed, LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import BytesPerSecond, Factor
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _BYTES_PER_PARAMETER = 4
 _OVER_S = 5.0

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import Need
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 class Outcome(StrEnum):

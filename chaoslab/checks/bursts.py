@@ -15,7 +15,7 @@ from math import inf
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import PushAccepted, RoundMerged
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _LEAST = 10
 """Pushes in the baseline that are enough for a mean."""

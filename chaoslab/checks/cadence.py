@@ -25,7 +25,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _OF_EACH_FRAGMENT = 4
 """Rounds that are to be expected in a window."""

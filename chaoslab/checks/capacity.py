@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from chaoslab.checks.timeline import fault_windows
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import BaselineMeasured, Status
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

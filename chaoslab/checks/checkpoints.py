@@ -26,7 +26,7 @@ from chaoslab.core.payloads import (
     StorageFreed,
 )
 from chaoslab.core.units import Duration, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished, RunLeft
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import MemberLeft, RoundMerged
 from chaoslab.core.units import Factor, Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _ONSET_S = 2.0
 """What is merged just after a fault began was trained on before it."""

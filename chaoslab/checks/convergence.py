@@ -38,7 +38,7 @@ from chaoslab.core.payloads import (
     UpdateTampered,
 )
 from chaoslab.core.units import Factor, Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _Curve: TypeAlias = Sequence[tuple[float, float]]
 """(committed tokens, loss)"""

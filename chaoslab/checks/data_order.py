@@ -21,7 +21,7 @@ from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import LearnerJoined, LearnerStep, MemberJoined, NodeExited
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _UNHEARD_STEPS = 16
 _LATE_S = 1.0

@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
     NodeExited,
 )
 from chaoslab.core.units import Duration, delay
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 """The syncer takes a member for gone."""

@@ -21,7 +21,7 @@ from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import baseline_end_s, once
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _LEFT_SHARE = 0.7
 """Of the cores that others left to the run in the baseline, at least so many must be left."""

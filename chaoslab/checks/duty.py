@@ -41,7 +41,7 @@ from chaoslab.core.payloads import (
     PaceSet,
     PhaseEntered,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _MOST_STEPS = 2**53
 _ALIKE = 1.25

@@ -42,7 +42,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
 )
 from chaoslab.core.units import Share, elapsed, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _MOMENTS = frozenset({"reset"})
 """Effects on links that are over at once: to come back is the learner's part."""

@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
     SyncerReady,
 )
 from chaoslab.core.units import Duration
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _SYNCER = "syncer"
 _HELPED = ("donor", "syncer")

@@ -22,7 +22,7 @@ from chaoslab.core.payloads import (
     PaceSet,
     Status,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _CALM_AFTER_S = 3.0
 """Traces of a fault may be seen so long after its heal."""

@@ -39,7 +39,7 @@ from chaoslab.core.payloads import (
     SyncerReady,
 )
 from chaoslab.core.units import Duration, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _Who: TypeAlias = str | int | None
 """A learner, the membership with an epoch, or everybody."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from chaoslab.checks.base import Check, HasNeeds
 from chaoslab.core.payloads import Need, RunStarted
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _REASONS: Final[Mapping[Need, str]] = {
     Need.TWIN: "the run was to have no fault-free twin (`--no-twin`, `twin: false`, a "

@@ -35,7 +35,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     Status,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _HAD = frozenset({Obstacle.UNDER_FAULT, Obstacle.NOT_ALIVE})
 """Obstacles of a skipped injection that another one can be the cause of."""

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from chaoslab.checks.stretches import overlap_s
 from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.payloads import HarnessStalled, NodeStarted, OperatorNoted
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _UNNOTED_S = 1.0
 """A harness may hear of an event so late without `harness.stalled` to explain it."""

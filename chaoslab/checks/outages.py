@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
     RunStarted,
     SyncerReady,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _START_S = 5.0
 """A process of the syncer may need this time until it is ready, also on a busy machine."""

@@ -33,7 +33,7 @@ from chaoslab.checks.timeline import (
     once,
 )
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep, PaceSet
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 LOST_MOST = 0.05
 """Largest share of lost periods with which a speed is that of the emulated chip."""

@@ -58,7 +58,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
 )
 from chaoslab.core.units import Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _OF_ONE_FRAGMENT = 8
 """Rounds of a window of one fragment that it can be expected to contribute to."""

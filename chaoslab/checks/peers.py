@@ -20,7 +20,7 @@ from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import of_learner, of_learner_between, once, rounds_with_work
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import OfLearner
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _S = TypeVar("_S", bound=OfLearner)
 Samples = Mapping[str, tuple[Sequence[float], Sequence[float]]]

@@ -29,7 +29,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Bound, Duration, Relative, elapsed, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _THRICE = Relative(factor=3.0)
 

@@ -52,7 +52,7 @@ from chaoslab.core.payloads import (
     PushAccepted,
 )
 from chaoslab.core.units import Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _S = TypeVar("_S", bound=OfLearner)
 _WEIGHT_TOLERANCE = 0.01

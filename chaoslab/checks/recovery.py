@@ -31,7 +31,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Duration, Share, show_share
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _WINDOW_S = 2.0
 _WINDOW_ROUNDS = 12

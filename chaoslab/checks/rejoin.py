@@ -35,7 +35,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
 )
 from chaoslab.core.units import Duration, delay, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

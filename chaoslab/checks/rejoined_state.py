@@ -25,7 +25,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     MemberJoined,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _INITIAL = "initial"
 _DONOR = "donor"

@@ -18,7 +18,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RepairMoved
 from chaoslab.core.units import Duration, elapsed
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _QUEUED: Final = ("begun", "cleared", "requested", "waiting")
 _CREATED: Final = ("coming",)

@@ -39,7 +39,7 @@ from chaoslab.core.payloads import (
     What,
 )
 from chaoslab.core.units import Share, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _WINDOW = 12
 _NOISE = 4.0

@@ -18,7 +18,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _MINUTE_S = 60.0
 _SECOND_S = 1.0

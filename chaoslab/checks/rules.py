@@ -41,7 +41,7 @@ from chaoslab.core.payloads import (
     RunStarted,
     Status,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _Injection: TypeAlias = Event[FaultInjecting | FaultSkipped]
 

@@ -21,7 +21,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.core.units import Duration, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _ADOPTIONS_LEAST = 10
 """So few of them say little."""

@@ -27,7 +27,7 @@ from chaoslab.core.payloads import (
     SyncerStopped,
     SyncerStopRuleMet,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _CLOCKS_AGREE = 0.95
 _LATEST = 5

@@ -21,7 +21,7 @@ from chaoslab.checks.violations import Doubt, Measured, Violation, after_longest
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import MemberJoined, MemberLeft, RoundMerged, SyncerReady
 from chaoslab.core.units import Duration
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
     "fragment": lambda merged: merged.fragment,

@@ -43,7 +43,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep, LearnerWaiting
 from chaoslab.core.units import Factor, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _CONTRADICTION, _HEARD_LATE_S = 1.5, 1.0
 """Reported times that differ from the counter's pace by more are not true."""

@@ -38,7 +38,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerStopped,
 )
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 from chaoslab.record.time_index import TimeIndex
 
 _E = TypeVar("_E", bound=Event)

@@ -42,7 +42,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     SyncerFinal,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 Incarnation: TypeAlias = tuple[str, int]
 """(learner, incarnation)"""

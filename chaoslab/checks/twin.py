@@ -18,7 +18,7 @@ from chaoslab.core.payloads import (
     RunStarted,
     SyncerFinal,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
     "seed": lambda started: started.seed,

@@ -41,7 +41,7 @@ from chaoslab.core.payloads import (
     Status,
 )
 from chaoslab.record.exits import was_ended_by_harness
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _ALONE_S = 1.5
 _SLACK_S = 1.0

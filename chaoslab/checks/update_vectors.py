@@ -33,7 +33,7 @@ from chaoslab.checks.timeline import Part, before_the_end, of_learner_between, o
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import Contributor, PushAccepted, PushBounded, UpdateTampered
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 FEWEST_STEPS = 2
 """The first step of a schedule may have a learning rate of 0."""

@@ -43,7 +43,8 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, MalformedEvent
 from chaoslab.core.events import read as read_json
 from chaoslab.core.payloads import RunFinished, RunOutcome
-from chaoslab.record.journal import History, Seal
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import Seal
 from chaoslab.record.typed_json import schema_of
 
 _EXIT_CODES = {

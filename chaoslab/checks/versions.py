@@ -24,7 +24,7 @@ from chaoslab.core.payloads import (
     SyncerFinal,
 )
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _STANDSTILL_LEAST = 3
 """So many versions of a fragment without anything new are no chance."""

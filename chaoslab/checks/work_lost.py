@@ -32,7 +32,7 @@ from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
 from chaoslab.core.units import Share, elapsed, plural, show_share
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

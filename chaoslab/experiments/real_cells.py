@@ -26,7 +26,7 @@ from chaoslab.experiments import plan_cells, run_measures
 from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import MTOKENS, NATS, SECONDS, TIMES, Unit
 from chaoslab.prepare.plans import Prepared, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import Judged, run_and_judge
 
 MEASURES: Final = (

@@ -21,7 +21,7 @@ from chaoslab.core.events import Event
 from chaoslab.core.payloads import LearnerAdopted, PaceSet, RoundMerged
 from chaoslab.experiments.units import TOKENS_PER_S, Unit
 from chaoslab.plan.model import FaultPlan
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 MEASURES = (
     "goodput", "goodput_fastest", "committed", "free", "committed_free", "not_merged",

@@ -24,7 +24,7 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_e
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.links.effects import Shaping
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import plain
 
 

@@ -25,7 +25,7 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _NEEDS = {
     Mechanism.AUTO: Ability.SLOW,

@@ -32,7 +32,7 @@ from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

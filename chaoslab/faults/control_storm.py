@@ -35,7 +35,7 @@ from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import was_ended_by
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 TOGETHER_S = 1.0
 """Starts further apart than this are no storm."""

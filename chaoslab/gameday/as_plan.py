@@ -32,7 +32,7 @@ from chaoslab.plan.model import (
     Trigger,
 )
 from chaoslab.plan.schedule import Schedule, from_lines, to_lines
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 from chaoslab.replay.explicit import exactly, numbered
 
 _MOST_OFFSET_S: Final = 10.0

@@ -24,7 +24,7 @@ from chaoslab.gameday.predictions import Question, Score, answers, by_person, ha
 from chaoslab.gameday.reactions import Prediction
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.wording import answers as first_answers
 from chaoslab.report.wording import begun, record_name
 

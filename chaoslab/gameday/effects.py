@@ -21,7 +21,7 @@ from chaoslab.checks.timeline import (
     gaps,
     training_end_s,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 GAP_FACTOR = 3.0
 """Training goes on while no gap is longer than so many median gaps of the baseline, …"""

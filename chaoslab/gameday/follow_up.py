@@ -16,7 +16,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.payloads import Action, OperatorActed, Status
 from chaoslab.gameday.outcomes import FaultOutcome
 from chaoslab.gameday.predictions import mistaken
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from chaoslab.gameday.reactions import (
     predictions,
 )
 from chaoslab.plan.model import FaultPlan, sealed_ids
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 NOT_KNOWN: Final = "not known: it had not come"
 """In the place of the name of a sealed fault, where the run ended before it came."""

@@ -19,7 +19,7 @@ from chaoslab.core.payloads import (
     OperatorPredicted,
 )
 from chaoslab.gameday.effects import Span
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 
 _ENDS_A_HOLD = frozenset({Action.GO, Action.SKIP, Action.ABORT})
 

@@ -16,7 +16,7 @@ from chaoslab.checks.timeline import baseline_end_s, gaps, training_end_s
 from chaoslab.core.events import Kind
 from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import bound_s
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.sentences import describe
 
 LINES = 80

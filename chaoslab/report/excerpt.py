@@ -13,7 +13,7 @@ from itertools import groupby
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, MalformedEvent
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
 from chaoslab.report.story import RunStory

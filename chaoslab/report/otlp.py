@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, encode
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.posting import is_address, post, shown
 from chaoslab.report.spans import RunSpan, Value, run_spans, whole_run
 from chaoslab.report.wording import began_ns

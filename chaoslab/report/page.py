@@ -17,7 +17,7 @@ from rich.text import Text
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.units import plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.console import beside
 from chaoslab.report.excerpt import (

@@ -11,7 +11,7 @@ from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
 from chaoslab.core.payloads import PhaseEntered, RoundMerged
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 from chaoslab.report.samples import every
 from chaoslab.report.wording import begun
 

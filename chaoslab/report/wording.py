@@ -25,7 +25,7 @@ from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.events import Event, Json, MalformedEvent
 from chaoslab.core.payloads import LearnerStep, RunStarted
 from chaoslab.core.units import delay, plural
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RESOLVED_PLAN
 from chaoslab.report.sentences import Tone, seconds
 

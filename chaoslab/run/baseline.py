@@ -14,7 +14,7 @@ from statistics import fmean, median, pstdev
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep, RoundMerged, RunStarted
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 _QUARTERS = 4
 

@@ -28,7 +28,8 @@ from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.prepare.setup import FleetSetup, LinkSetup
-from chaoslab.record.journal import History, Journal, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run import twin

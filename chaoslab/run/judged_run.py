@@ -19,7 +19,9 @@ from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Prepared
-from chaoslab.record.journal import JOURNAL, History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import write_reports
 from chaoslab.report.web.page import write_page

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.log import open_undos, undos_in_record

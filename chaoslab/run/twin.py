@@ -24,7 +24,7 @@ from chaoslab.core.payloads import EvaluationMeasured, RoundMerged, RunStarted
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.named_files import Loaded, contents, data_files, fleet_files, installed
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 from chaoslab.record.provenance import host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint

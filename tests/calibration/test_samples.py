@@ -8,7 +8,7 @@ from chaoslab.calibration.costs_file import measured, missing, to_toml
 from chaoslab.calibration.samples import samples_of
 from chaoslab.core.events import Kind
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.costs import FLOP, Costs
 from tests.calibration.test_shared_machine import PARAMETERS, TOKENS, Machine

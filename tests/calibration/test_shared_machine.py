@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.calibration.samples import samples_of
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.sim.costs import FLOP
 
 PARAMETERS, TOKENS = 1000, 64

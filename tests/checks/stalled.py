@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.histories import Story
 
 _BORN_S = 40.0

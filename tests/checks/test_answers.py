@@ -7,7 +7,7 @@ import pytest
 from chaoslab.checks import answers
 from chaoslab.checks.answers import Return, injections, longest_gap_s, training_continued
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.checks.cases import Tell, rewritten
 from tests.histories import Story, half_killed
 

@@ -9,7 +9,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.core.events import Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.checks.cases import Case, each, fails, passes
 from tests.histories import Story, half_killed
 from tests.trainers.script_story import ScriptStory

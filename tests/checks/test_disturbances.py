@@ -15,7 +15,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.checks.cases import Tell, sampled
 from tests.checks.stalled import stalled
 from tests.histories import Story, half_killed

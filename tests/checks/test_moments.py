@@ -8,7 +8,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.moot import phase_over
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 POINT: Mapping[str, Json] = {"round": 7, "fragment": 1, "version": 4}
 FAULT: Mapping[str, Json] = {

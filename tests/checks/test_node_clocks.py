@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 def heard(*rounds: tuple[float, float | None], stall: tuple[float, float] | None = None) -> History:

@@ -19,7 +19,7 @@ from chaoslab.checks.unrequested_exits import (
 )
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.checks.cases import Tell
 from tests.histories import Story, half_killed
 from tests.trainers.script_story import ScriptStory

@@ -17,7 +17,7 @@ from chaoslab.checks.verdict import SCHEMA_VERSION, Verdict, judge, schema
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerStep
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report import hints
 from chaoslab.report.files import read_verdict, write_reports
 from chaoslab.report.page import run_page

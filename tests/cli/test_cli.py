@@ -19,7 +19,7 @@ from chaoslab.cli.main import MOVED, SUMMARIES, main
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
 from chaoslab.prepare import plans
-from chaoslab.record.journal import JOURNAL
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
 from tests import stage

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from chaoslab.checks.base import Check, Outcome
 from chaoslab.core.events import Event, encode
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.histories import Story, half_killed
 
 TRUNCATIONS = 40

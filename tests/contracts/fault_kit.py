@@ -24,7 +24,8 @@ from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.links.effects import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.no_fleet import NoFleet
 from tests.payload_reading import observed

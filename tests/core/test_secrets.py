@@ -10,7 +10,8 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.secrets import Secrets, why_not_hidden
 from chaoslab.plan.model import FaultPlan, Stop, Training
 from chaoslab.prepare.launch import Launch
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal
 from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock
 

@@ -16,7 +16,7 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 class FaultRecord:

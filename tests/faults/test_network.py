@@ -31,7 +31,7 @@ from chaoslab.links.netem import bands
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import require_all
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.faults.fault_record import Case, FaultRecord, case, each_of
 
 approx = pytest.approx

@@ -23,7 +23,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.events import Event, Kind, encode
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON, JournalFile
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.report import hints

@@ -13,7 +13,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.faults.process import ProcessKill
 from chaoslab.gameday.outcomes import FaultOutcome, outcomes
 from chaoslab.plan.model import FaultPlan, FaultSpec, GameDay, Outage, Target, Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.histories import Story
 
 HALF = "half-dies"

@@ -10,7 +10,7 @@ from chaoslab.cli.commands import gameday
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.payloads import Action, FaultSkipped, OperatorActed
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 
 PLAN = """

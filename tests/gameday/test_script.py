@@ -17,7 +17,8 @@ from chaoslab.core.payloads import (
 from chaoslab.gameday.orders import Names
 from chaoslab.gameday.script import Lines, Script, is_ended_by, read_script
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
 from chaoslab.run.operators import Ask, Inbox, Note, Order
 from tests.gameday_room import SECOND, Room, kind, plan_of
 from tests.stage import HALF, Stage, ending

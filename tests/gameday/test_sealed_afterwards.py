@@ -19,7 +19,8 @@ from chaoslab.gameday.debrief import actions_page, debrief_page
 from chaoslab.gameday.outcomes import NOT_KNOWN
 from chaoslab.plan.model import Trigger
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.run.operators import Note
 from tests.gameday_room import after_round, ask, kind
 from tests.sealed_day import (

@@ -19,7 +19,8 @@ from chaoslab.gameday.script import Script, read_script
 from chaoslab.gameday.terminal import Printed
 from chaoslab.plan.model import Injection
 from chaoslab.prepare.plans import Prepared
-from chaoslab.record.journal import JOURNAL, Observer
+from chaoslab.record.journal import Observer
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.report.story import RunStory
 from chaoslab.run.judged_run import Judged, run_and_judge
 from chaoslab.run.operators import Inbox

@@ -9,7 +9,7 @@ from chaoslab.cli.main import main
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.payloads import FaultInjecting, GamedayOpened
 from chaoslab.gameday.sealing import drawn_from
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.sealed_day import drawn, prepared, record
 
 pytestmark = pytest.mark.usefixtures("folder")

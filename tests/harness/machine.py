@@ -21,7 +21,7 @@ import psutil
 
 from chaoslab.core.events import Kind
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, an_object, call
-from chaoslab.record.journal import JOURNAL
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.undo.log import UNDO_LOG
 
 MARK = "CHAOSLAB_TEST_MARK"

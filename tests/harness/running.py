@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 
 from chaoslab.cli.main import main
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import JOURNAL
 from tests.harness.machine import MARK, Machine, look, residue
 
 ROOT = Path(__file__).parent.parent.parent

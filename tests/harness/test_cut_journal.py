@@ -8,7 +8,8 @@ import pytest
 from chaoslab.checks.verdict import judge
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RUN_JSON, RunDirectory
 from chaoslab.run.judged_run import recorded_checks
 from tests.harness.running import chaoslab, little, start_run

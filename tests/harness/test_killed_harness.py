@@ -22,7 +22,7 @@ from chaoslab.core.events import Kind
 from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.process import Server
 from chaoslab.links.toxiproxy import server_binary
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RUN_JSON
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.janitor import find_runs

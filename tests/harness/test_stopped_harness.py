@@ -11,7 +11,7 @@ import pytest
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, Kind
 from chaoslab.links.proxied.http_api import Endpoint, an_object, call
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.undo.log import open_undos
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look

@@ -23,7 +23,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import BaselineMeasured
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.schedule import from_lines
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.undo.log import open_undos
 from tests.chromium import APPEARANCES, Browser
 from tests.report.web.stories import CHARTS, values_of_charts

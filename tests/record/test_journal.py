@@ -13,8 +13,9 @@ import pytest
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.record import journal_file
-from chaoslab.record.journal import JOURNAL, History, Journal
-from chaoslab.record.journal_file import JournalFile, read_journal
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal
+from chaoslab.record.journal_file import JOURNAL, JournalFile, read_journal
 from tests.histories import half_killed
 from tests.payload_reading import observed
 from tests.virtual_clock import VirtualClock

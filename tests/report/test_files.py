@@ -17,7 +17,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.files import (
     junit_xml,
     read_verdict,

@@ -10,7 +10,7 @@ import pytest
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report import otlp
 from chaoslab.report.otlp import checked, send
 from tests.histories import Story

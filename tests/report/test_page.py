@@ -13,7 +13,8 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
-from chaoslab.record.journal import History, Seal
+from chaoslab.record.history import History
+from chaoslab.record.journal_file import Seal
 from chaoslab.report.excerpt import told
 from chaoslab.report.hints import Record
 from chaoslab.report.page import run_page, verdict_page

@@ -11,7 +11,7 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.sentences import Tone
 from chaoslab.report.wording import answers, percent, value
 from tests.histories import Story, half_killed

@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import BaselineMeasured
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.baseline import measure
 
 

@@ -35,7 +35,8 @@ from chaoslab.plan.model import (
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan, was_interrupted

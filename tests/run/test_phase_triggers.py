@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.plan.model import Injection, Phase, Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.fake_faults import FakeKill
 from tests.stage import PLAN, Stage, ending, the
 

@@ -13,7 +13,7 @@ from chaoslab.faults.pod import PodDelete
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.plan.model import Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.run import ROUNDS_AFTER
 from tests.fake_faults import FakeKill, FakePause
 from tests.fake_nodes import FakeNode

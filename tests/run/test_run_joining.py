@@ -8,7 +8,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.faults.control import ControlScaleUp
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.fake_nodes import Troubles
 from tests.stage import HALF, PLAN, Stage, ending, the
 

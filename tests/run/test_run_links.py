@@ -19,7 +19,7 @@ from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, 
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.plans import Prepared
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan

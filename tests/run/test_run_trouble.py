@@ -23,7 +23,7 @@ from chaoslab.plan.model import (
     Training,
     Trigger,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.undo.heartbeat import Heartbeat, Silence
 from tests.fake_faults import FakePause
 from tests.fake_nodes import Troubles

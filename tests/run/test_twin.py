@@ -25,7 +25,8 @@ from chaoslab.plan.model import (
 )
 from chaoslab.plan.model.training import Algorithm
 from chaoslab.prepare import named_files
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.history import History
+from chaoslab.record.journal import Journal
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import twin
 from chaoslab.run.interrupts import Interrupts

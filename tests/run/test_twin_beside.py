@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.record.journal import JOURNAL
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.run.twin import TWINS
 
 pytestmark = pytest.mark.skipif(

@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.core.payloads import LearnerJoined, NodeStarted
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores

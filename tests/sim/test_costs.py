@@ -8,7 +8,7 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RoundStored
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.costs import Costs

@@ -13,7 +13,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import EvaluationMeasured, RunStarted, Status
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.prepare.preflight import refuse_impossible
-from chaoslab.record.journal import JOURNAL
+from chaoslab.record.journal_file import JOURNAL
 from chaoslab.run.judged_run import Judged, run_and_judge
 
 

@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
     TrainerSaid,
     What,
 )
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.trainers.whole import Whole
 
 STEP_S = 0.1

@@ -51,7 +51,8 @@ from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan

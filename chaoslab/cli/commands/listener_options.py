@@ -19,7 +19,8 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.cli.commands.options import bundled
 from chaoslab.cli.commands.output import warn
 from chaoslab.core.clock import WallClock
-from chaoslab.record.journal import History, Observer
+from chaoslab.record.history import History
+from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.judged_run import Judged
 

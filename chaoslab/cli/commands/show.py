@@ -26,7 +26,7 @@ from chaoslab.cli.commands.output import (
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.prepare.plans import Asked, decode
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.excerpt import told
 from chaoslab.report.files import read_verdict

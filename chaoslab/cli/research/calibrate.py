@@ -16,7 +16,7 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import RunStarted
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.records import history_of
 

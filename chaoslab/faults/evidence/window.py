@@ -32,7 +32,7 @@ from chaoslab.core.payloads import (
 from chaoslab.faults.evidence.base import Evidence, EvidenceCode
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 LONG_ENOUGH = 0.8
 """A fault that lasted for less than this share of the time asked is weak."""

@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
     OfLearner,
 )
 from chaoslab.core.private_files import replace_file
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.samples import Sample, every, rate_curve, thinned
 from chaoslab.report.story import COUNTS, RunStory
 from chaoslab.report.story_parts import Fault, Stretch

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from chaoslab.core.events import Event, Json, MalformedEvent
 from chaoslab.core.payloads import LearnerAdopted, LearnerPushed, RoundAbandoned, RoundMerged
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.samples import every
 from chaoslab.report.trace.writer import Details, Flow, TraceWriter
 

@@ -21,7 +21,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 from chaoslab.core.private_files import replace_file
 from chaoslab.core.regular_files import read_regular
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import REPORT_HTML
 from chaoslab.report.story import RunStory

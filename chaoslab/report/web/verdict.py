@@ -20,7 +20,7 @@ from chaoslab.checks.token_accounts import Accounts, totals
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerJoined
-from chaoslab.record.journal import FaultStory, History
+from chaoslab.record.history import FaultStory, History
 from chaoslab.report.samples import digits
 from chaoslab.report.wording import answers, counted, margin, value
 

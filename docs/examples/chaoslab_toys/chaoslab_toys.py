@@ -22,7 +22,7 @@ from chaoslab.fleet.local.settings import Local
 from chaoslab.fleet.protocols import Pausable, abilities_of, able
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 
 
 class NiceFleet(LocalFleet):

@@ -3,7 +3,7 @@
 import pytest
 
 from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.report.trace import file, rounds
 from chaoslab.report.trace.file import trace_bytes
 from chaoslab.report.trace.writer import TraceWriter

@@ -7,7 +7,7 @@ from typing import Self
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.events import Kind
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from tests.chromium import Page
 from tests.histories import Story, again
 

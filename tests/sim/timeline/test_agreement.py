@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.core.payloads import LearnerAdopted
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.record.journal import History
+from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
 from chaoslab.sim.model import PARAMETERS
 from chaoslab.sim.timeline.engine import simulate
