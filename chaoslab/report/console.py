@@ -19,7 +19,7 @@ from rich.text import Text
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.units import plural
 from chaoslab.report.sentences import Tone, seconds
-from chaoslab.report.story import COUNTS, RunStory
+from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault, Node, State
 
 _REFRESH_S = 0.33
@@ -180,7 +180,7 @@ def _headline(story: RunStory) -> str:
 
 def _counts(story: RunStory) -> str:
     """How many learners are what; empty before they were first counted."""
-    shown = [f"{COUNTS[name]} {number}" for name, number in story.counts.items()]
+    shown = [f"{name} {number}" for name, number in story.counts.items()]
     return ", ".join(shown)
 
 

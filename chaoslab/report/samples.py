@@ -22,6 +22,8 @@ Sample = tuple[float, float]
 """Time in seconds, and value."""
 Curves = defaultdict[str, list[Sample]]
 """By the node or part that it is of."""
+COUNTS = ("members", "alive", "stepping", "contributing")
+"""Four different numbers of learners, equal only while all is well."""
 RATE_OVER_S = 5.0
 """Tokens per second are a mean over so long."""
 _FIRST_WIDTH_S = 0.25
@@ -32,7 +34,7 @@ class Samples:
 
     def __init__(self) -> None:
         self.learners = Curves(list)
-        """Four different numbers of them."""
+        """By each of `COUNTS`."""
         self.losses, self.step_ms = Curves(list), Curves(list)
         """Of each learner."""
         self.cores = Curves(list)
@@ -78,7 +80,7 @@ class Samples:
         return found
 
     def _counted(self, event: Event[payloads.CountsSampled]) -> None:
-        for name in ("members", "alive", "stepping", "contributing"):
+        for name in COUNTS:
             self.learners[name].append((event.time_s, getattr(event.payload, name)))
 
     def _machine(self, event: Event[payloads.MachineSampled]) -> None:

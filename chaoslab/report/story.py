@@ -19,7 +19,7 @@ from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import Action, Obstacle
 from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
-from chaoslab.report.samples import Samples
+from chaoslab.report.samples import COUNTS, Samples
 from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
 from chaoslab.report.story_parts import (
     LEARNER,
@@ -34,13 +34,6 @@ from chaoslab.report.story_parts import (
     Stretch,
 )
 
-COUNTS: Mapping[str, str] = {
-    "members": "members",
-    "alive": "alive",
-    "stepping": "stepping",
-    "contributing": "contributing",
-}
-"""Four different numbers of learners, equal only while all is well: in records, and in words."""
 _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
 """No run lasts for thirty years."""

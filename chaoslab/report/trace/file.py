@@ -31,8 +31,8 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.private_files import replace_file
 from chaoslab.record.history import History
-from chaoslab.report.samples import Sample, every, rate_curve, thinned
-from chaoslab.report.story import COUNTS, RunStory
+from chaoslab.report.samples import COUNTS, Sample, every, rate_curve, thinned
+from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault, Stretch
 from chaoslab.report.trace.rounds import draw_rounds
 from chaoslab.report.trace.writer import Details, TraceWriter

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.node_links import INITIAL
-from chaoslab.report.samples import Samples, bucket_s, digits, ranges, rates, stretches
+from chaoslab.report.samples import COUNTS, Samples, bucket_s, digits, ranges, rates, stretches
 from chaoslab.report.sentences import Tone
-from chaoslab.report.story import COUNTS, RunStory
+from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Effect, Fault, Link, Node, Span
 
 _FINE, _COARSE = 600, 200

@@ -7,7 +7,7 @@ import { clock, element, plural, refill, say, seconds, send, short, show, tell }
 
 const $ = (name) => document.getElementById(name);
 const SENTENCES = 100;
-const COUNTS = { members: "members", alive: "alive", stepping: "stepping", contributing: "contributing" };
+const COUNTS = ["members", "alive", "stepping", "contributing"];
 const CONFIRM_MS = 5000;
 const TOO_SOON_MS = 300; /* a double click is one press */
 
@@ -87,7 +87,7 @@ function draw() {
   show($("end"), isOperator && state.can_end);
   show($("note"), Boolean(you.name) && !state.is_over);
   show($("nameless"), !you.name);
-  say($("counts"), Object.entries(COUNTS).map(([name, text]) => `${text} ${state.counts[name] ?? "–"}`).join(" · "));
+  say($("counts"), COUNTS.map((name) => `${name} ${state.counts[name] ?? "–"}`).join(" · "));
   refill($("figures"), figures(), ([name, value]) => element("div", {}, element("b", { class: "number" }, value), element("span", {}, name)));
   drawFaults();
   drawLanes();
