@@ -143,10 +143,10 @@ def test_options_and_seed_are_words_of_their_own(
 ) -> None:
     tool = Path(environment["PATH"].split(":")[0]) / "chaoslab"
     tool.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/words\n")
-    options = "--fail-on=weak\n\n--set=training.learners=3\n"
+    options = "--fail-on=low-margin\n\n--set=training.learners=3\n"
     runner(tmp_path, environment, plan="a b", seed="5", options=options, out="my runs").carry_out()
     assert (tmp_path / "words").read_text().splitlines() == [
-        "run", "a b", "--out", "my runs", "--fail-on=weak", "--set=training.learners=3",
+        "run", "a b", "--out", "my runs", "--fail-on=low-margin", "--set=training.learners=3",
         "--seed", "5",
     ]  # fmt: skip
 

@@ -20,7 +20,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from chaoslab.core.events import Json
-from chaoslab.fleet.settings import KeepsTime
+from chaoslab.fleet.settings import BringsClock
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.plans import fleet_setup
@@ -175,7 +175,7 @@ def code_here(run: PastRun) -> Mapping[str, Json] | None:
     """
     try:
         plan, _ = load(run.directory.path / RESOLVED_PLAN, kinds(), is_record=True)
-        is_simulated = isinstance(fleet_of(plan), KeepsTime)
+        is_simulated = isinstance(fleet_of(plan), BringsClock)
         return code(plan, simulated_by=fleet_setup(plan).fleet if is_simulated else None)
     except (PlanError, FleetError):
         return None

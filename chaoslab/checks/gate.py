@@ -28,7 +28,7 @@ class FailOn(StrEnum):
     """What is not accepted besides a FAIL; each includes those before it."""
 
     UNKNOWN = "unknown"
-    WEAK = "weak"
+    LOW_MARGIN = "low-margin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Gate:
             return self._turned(verdict)
         if self.fail_on is not None and verdict.outcome is Outcome.UNKNOWN:
             return Gated(exit_code=ExitCode.FAIL, reasons=("--fail-on: the verdict is UNKNOWN",))
-        if self.fail_on is FailOn.WEAK and verdict.outcome is Outcome.PASS:
+        if self.fail_on is FailOn.LOW_MARGIN and verdict.outcome is Outcome.PASS:
             reasons = tuple(self._weak(verdict))
             return Gated(exit_code=ExitCode.FAIL if reasons else own, reasons=reasons)
         return Gated(exit_code=own)
@@ -87,7 +87,7 @@ class Gate:
         for finding in verdict.findings:
             if finding.margin is not None and finding.margin < self.min_margin:
                 yield (
-                    f"--fail-on weak: {finding.check} passes with a margin of "
+                    f"--fail-on low-margin: {finding.check} passes with a margin of "
                     f"{finding.margin:.1%}, less than {self.min_margin:.1%}"
                 )
 

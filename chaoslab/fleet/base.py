@@ -260,7 +260,7 @@ def host_number(spec: NodeSpec, host: int) -> int:
     return host % count
 
 
-def gone(spec: NodeSpec) -> Node:
+def not_started(spec: NodeSpec) -> Node:
     """A node that was enlisted and has not run yet."""
     return Node(name=spec.name, role=spec.role, labels=spec.labels, incarnation=0, is_alive=False)
 

@@ -93,9 +93,9 @@ class FleetRequest:
 
 
 @runtime_checkable
-class KeepsTime(Protocol):
-    """What a fleet's settings say in addition if its runs are simulated: they have a time of their
-    own, and nothing of them is on this machine.
+class BringsClock(Protocol):
+    """Settings of a simulated fleet: its runs have a clock of their own, and nothing on this
+    machine.
     """
 
     def clock(self) -> Clock:

@@ -14,7 +14,7 @@ from typing import Final
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.units import Pacing
-from chaoslab.fleet.settings import KeepsTime
+from chaoslab.fleet.settings import BringsClock
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.duration import guessed_step_s
 from chaoslab.prepare.kinds import fleet_of
@@ -50,7 +50,7 @@ def needed_bytes(plan: FaultPlan) -> int:
     """What a run takes, roughly, its twin included."""
     training, fleet = plan.training, fleet_of(plan)
     steps = len(training.roster) * _steps(plan)
-    step_bytes = _SIMULATED_BYTES if isinstance(fleet, KeepsTime) else _RECORD_BYTES
+    step_bytes = _SIMULATED_BYTES if isinstance(fleet, BringsClock) else _RECORD_BYTES
     record = _REPORTS_BYTES + steps * step_bytes
     kept = 0.0
     if fleet.runs_here and training.task is None:

@@ -19,7 +19,7 @@ from typing import Final
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.faults.base import Fault
-from chaoslab.fleet.settings import FleetRequest, KeepsTime, Reading
+from chaoslab.fleet.settings import BringsClock, FleetRequest, Reading
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
@@ -143,7 +143,7 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
         reading=_reading(plan.training.script),
     )  # fmt: skip
     settings = fleet_of(plan)
-    if isinstance(settings, KeepsTime):
+    if isinstance(settings, BringsClock):
         fleet = settings.factory(request)
         return FleetSetup(fleet=fleet, clock=settings.clock, is_simulated=True)
     return FleetSetup(fleet=settings.factory(request))

@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, gone, probed
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, not_started, probed
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
@@ -90,7 +90,7 @@ class SimFleet:
     def enlist(self, spec: NodeSpec) -> Node:
         """See `Fleet.enlist`."""
         self._lives.know(spec)
-        return gone(spec)
+        return not_started(spec)
 
     def restart(self, name: str) -> Node:
         """See `Fleet.restart`."""

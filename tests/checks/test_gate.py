@@ -100,16 +100,19 @@ def test_a_name_that_can_never_fail_is_refused_with_those_that_can(name: str) ->
 def test_a_pass_near_its_bound_is_weak() -> None:
     near = verdict(Outcome.PASS, 0.5, 0.04, None)
     assert Gate(fail_on=FailOn.UNKNOWN).judge(near).exit_code is ExitCode.PASS
-    found = Gate(fail_on=FailOn.WEAK).judge(near)
+    found = Gate(fail_on=FailOn.LOW_MARGIN).judge(near)
     assert found.exit_code is ExitCode.FAIL
     (reason,) = found.reasons
     assert "check-1" in reason
-    assert Gate(fail_on=FailOn.WEAK, min_margin=0.04).judge(near).exit_code is ExitCode.PASS
-    assert len(Gate(fail_on=FailOn.WEAK, min_margin=0.6).judge(near).reasons) == 2
-    assert Gate(fail_on=FailOn.WEAK).judge(verdict(Outcome.PASS, None)).exit_code is ExitCode.PASS
+    assert Gate(fail_on=FailOn.LOW_MARGIN, min_margin=0.04).judge(near).exit_code is ExitCode.PASS
+    assert len(Gate(fail_on=FailOn.LOW_MARGIN, min_margin=0.6).judge(near).reasons) == 2
+    assert (
+        Gate(fail_on=FailOn.LOW_MARGIN).judge(verdict(Outcome.PASS, None)).exit_code
+        is ExitCode.PASS
+    )
 
 
 @pytest.mark.parametrize("code", [ExitCode.BROKEN, ExitCode.INTERRUPTED])
-@pytest.mark.parametrize("gate", [Gate(must_fail=("check-0",)), Gate(fail_on=FailOn.WEAK)])
+@pytest.mark.parametrize("gate", [Gate(must_fail=("check-0",)), Gate(fail_on=FailOn.LOW_MARGIN)])
 def test_no_gate_accepts_a_run_that_was_cut_short(gate: Gate, code: ExitCode) -> None:
     assert gate.judge(verdict(Outcome.FAIL, exit_code=code)).exit_code is code

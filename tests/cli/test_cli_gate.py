@@ -32,9 +32,9 @@ def test_a_run_that_is_broken_on_purpose_is_accepted_if_it_fails(
 
 
 def test_a_weak_pass_fails_if_asked_and_the_verdict_stays(fleets: FakeFleets) -> None:
-    done = run_once("--fail-on", "weak", "--min-margin", "1%")
+    done = run_once("--fail-on", "low-margin", "--min-margin", "1%")
     assert done.exit_code == 0, done.output
-    done = call("show", "--judge", "--fail-on", "weak", "--min-margin", "99.9%")
+    done = call("show", "--judge", "--fail-on", "low-margin", "--min-margin", "99.9%")
     assert (done.exit_code, "PASS" in done.stdout) == (1, True)
 
 
@@ -49,12 +49,12 @@ def test_a_gate_decides_on_each_of_several_runs(fleets: FakeFleets) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--expect", "fail:rejoin", "--fail-on", "weak"), "--fail-on"),
+        (("--expect", "fail:rejoin", "--fail-on", "low-margin"), "--fail-on"),
         (("--expect", "fail"), "rejoin"),
         (("--expect", "fail:rejon"), "rejoin"),
         (("--expect", "pass:rejoin"), "fail:rejoin"),
-        (("--min-margin", "5%"), "--fail-on weak"),
-        (("--fail-on", "weak", "--min-margin", "5"), "--min-margin"),
+        (("--min-margin", "5%"), "--fail-on low-margin"),
+        (("--fail-on", "low-margin", "--min-margin", "5"), "--min-margin"),
         (("--notify", "http://127.0.0.1/"), SECRET),
         (("--metrics", "9464"), "HOST:PORT"),
         (("--otlp", "localhost:4318"), "http://localhost:4318"),

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "found"),
     [
         ("run --fail", ["--fail-on"]),
-        ("run --fail-on w", ["weak"]),
+        ("run --fail-on l", ["low-margin"]),
         ("catalog plans kill_h", ["kill_half"]),
         ("catalog checks rej", ["rejoin"]),
         ("catalog faults process.k", ["process.kill"]),

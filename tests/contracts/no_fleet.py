@@ -15,8 +15,8 @@ from chaoslab.fleet.base import (
     Node,
     NodeSite,
     NodeSpec,
-    gone,
     known_already,
+    not_started,
     probed,
 )
 from chaoslab.links.effects import Direction, Effect
@@ -72,7 +72,7 @@ class NoFleet:
     def enlist(self, spec: NodeSpec) -> Node:
         if spec.name in self._nodes:
             raise known_already(spec)
-        self._nodes[spec.name] = gone(spec)
+        self._nodes[spec.name] = not_started(spec)
         return self._nodes[spec.name]
 
     def start(self, spec: NodeSpec) -> Node:

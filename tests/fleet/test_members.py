@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import NodeExited, NodeStarted
-from chaoslab.fleet.base import Hosts, NodeSpec, Role, gone, probed
+from chaoslab.fleet.base import Hosts, NodeSpec, Role, not_started, probed
 from chaoslab.fleet.hosts_life import probed_as_one
 from chaoslab.fleet.remote.members import Member, Placed
 
@@ -29,7 +29,7 @@ def spread(count: int = 2) -> Placed:
         ),
     )
     hosts: list[Any] = [FakeHost() for _ in range(count)]
-    node = replace(gone(spec), incarnation=1, is_alive=True)
+    node = replace(not_started(spec), incarnation=1, is_alive=True)
     return Placed(spec=spec, node=node, members=[Member(host=host, told="s") for host in hosts])
 
 

@@ -83,8 +83,10 @@ plan_options = bundled(
 def _gate(fail_on: str | None, min_margin: str | None, expected: tuple[str, ...]) -> Gate:
     if expected and fail_on:
         raise PlanError("--expect accepts a FAIL alone: leave out --fail-on")
-    if min_margin is not None and fail_on != FailOn.WEAK:
-        raise PlanError("--min-margin is about weak passes: also write --fail-on weak")
+    if min_margin is not None and fail_on != FailOn.LOW_MARGIN:
+        raise PlanError(
+            "--min-margin is about passes near their bound: also write --fail-on low-margin"
+        )
     return Gate(
         fail_on=FailOn(fail_on) if fail_on else None,
         min_margin=MIN_MARGIN if min_margin is None else _least_margin(min_margin),
@@ -121,12 +123,13 @@ gate_options = bundled(
     click.option(
         "--fail-on",
         type=click.Choice([one.value for one in FailOn]),
-        help="Exit with 1 also for UNKNOWN; with `weak` also for a PASS near its bound.",
+        help="Exit with 1 also for UNKNOWN; with `low-margin` also for a PASS near its bound.",
     ),
     click.option(
         "--min-margin",
         metavar="P%",
-        help=f"With --fail-on weak: the least margin of each finding.  [default: {MIN_MARGIN:.0%}]",
+        help="With --fail-on low-margin: the least margin of each finding.  "
+        f"[default: {MIN_MARGIN:.0%}]",
     ),
     click.option(
         "--expect",

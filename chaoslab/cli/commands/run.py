@@ -42,7 +42,7 @@ from chaoslab.run.judged_run import Judged, run_and_judge
         "chaoslab run kill_half --fleet sim",
         "chaoslab run kill_half --json --quiet | jq .training_continued",
         "chaoslab run kill_half --repeat 20 --tolerate 5%",
-        "chaoslab run kill_half --fail-on weak --min-margin 20%",
+        "chaoslab run kill_half --fail-on low-margin --min-margin 20%",
         "chaoslab run my_broken_syncer.yaml --expect fail:rejoin",
         "chaoslab run plans/kill_half.yaml --bisect v1.2 HEAD",
         "chaoslab run mtbf_soak --metrics :9464 --notify https://ci.example.com/hook",

@@ -43,7 +43,7 @@ from chaoslab.run.records import history_of, run_json
         "chaoslab show",
         "chaoslab show kill_half --all",
         "chaoslab show 3f9a1c --json",
-        "chaoslab show latest --judge --fail-on weak --min-margin 20%",
+        "chaoslab show latest --judge --fail-on low-margin --min-margin 20%",
         "chaoslab show 3f9a1c --expect-from stricter.yaml",
         "chaoslab show 3f9a1c --html page.html --trace",
     ),

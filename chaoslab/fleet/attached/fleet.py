@@ -72,7 +72,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         super().__init__(place, node_links, _no_driver)
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._look_s = 0.0
-        self._unlock: Callable[[], None] = _nothing
+        self._unlock: Callable[[], None] = _no_unlock
 
     # ---------------------------------------------------------------- what differs by kind
 
@@ -204,7 +204,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     def _give_back(self) -> None:
         """The lock: another run may come."""
         self._unlock()
-        self._unlock = _nothing
+        self._unlock = _no_unlock
 
     # ---------------------------------------------------------------- verbs
 
@@ -283,8 +283,8 @@ class AttachedFleet(NodeFleet[_Node], Attached):
                 self.restart(name)
 
 
-def _nothing() -> None:
-    """Of what was not locked."""
+def _no_unlock() -> None:
+    """Unlock nothing: no lock was taken."""
 
 
 def _no_driver(wish: Wish[_Node]) -> StressDriver:

@@ -25,9 +25,9 @@ from chaoslab.fleet.base import (
     Fleet,
     Node,
     NodeSpec,
-    gone,
     host_number,
     known_already,
+    not_started,
     probed,
     say_what_remains,
 )
@@ -339,7 +339,7 @@ class NodeFleet(
         self._observed.append(begun.started())
 
     def _node(self, name: str) -> Node:
-        known, life = gone(self._specs[name]), self._lives.get(name)
+        known, life = not_started(self._specs[name]), self._lives.get(name)
         if life is None:
             return known
         return replace(

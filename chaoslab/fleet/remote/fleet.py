@@ -27,8 +27,8 @@ from chaoslab.fleet.base import (
     Node,
     NodeSite,
     NodeSpec,
-    gone,
     known_already,
+    not_started,
     say_what_remains,
 )
 from chaoslab.fleet.node_links import NodeLinks
@@ -150,7 +150,9 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         count = 1 if spec.hosts is None else spec.hosts.count
         if len(hosts) not in (1, count):
             raise FleetError(f"{spec.name} has {count} processes and {len(hosts)} hosts")
-        one = Placed(spec=spec, node=gone(spec), members=[Member(host=host) for host in hosts])
+        one = Placed(
+            spec=spec, node=not_started(spec), members=[Member(host=host) for host in hosts]
+        )
         self._placed[spec.name] = one
         if not one.is_spread and one.first.host.is_up:
             self._tell_all(one)
