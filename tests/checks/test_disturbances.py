@@ -35,7 +35,7 @@ def reason(verdict: Verdict, check: str) -> str:
 
 
 @pytest.mark.parametrize("length_s", [4.0, 7.0])
-def test_training_that_went_on_while_the_harness_stood_still_passes(length_s: float) -> None:
+def test_training_that_went_on_while_the_harness_stalled_passes(length_s: float) -> None:
     history = stalled(half_killed(), lambda story: story.train(length_s))
     verdict = judge(history, [GAP, Rejoin(), Survivors(), Detection()])
     assert verdict.training_continued is True
@@ -74,7 +74,7 @@ def test_a_stall_excuses_the_pause_that_it_can_explain_alone(
 
 
 @pytest.mark.parametrize("host", ["10.0.0.3", ""])
-def test_a_finding_says_who_stood_still_and_how_long(host: str) -> None:
+def test_a_finding_names_the_stalled_part_and_its_time(host: str) -> None:
     verdict = judge(stalled(half_killed(), stall(4.0), host=host), [GAP])
     assert outcome(verdict, "continuity") is Outcome.UNKNOWN
     assert (host or "the harness") in reason(verdict, "continuity")

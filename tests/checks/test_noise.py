@@ -78,7 +78,7 @@ LOUD: Mapping[str, tuple[Check, Callable[[], Story], Code]] = {
     "contributed to no round": (
         Participation(min_share=0.8), muted, Code.WORKED_TOO_LITTLE
     ),
-    "stood still": (Survivors(max_slowdown=1.2), stopped, Code.STALLED),
+    "stalled": (Survivors(max_slowdown=1.2), stopped, Code.STALLED),
 }  # fmt: skip
 CASES: Mapping[str, Case] = {
     name: fails(check, lambda tell=tell: noisy(STEPS, tell()), code, of=("learner-0",))

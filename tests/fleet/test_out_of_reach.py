@@ -175,7 +175,7 @@ def test_a_silence_over_a_connection_that_does_not_break_is_noted_with_its_host(
     assert agent.cuts == 0
 
 
-def test_a_harness_that_stood_still_notes_no_silence_of_its_hosts(make: Make) -> None:
+def test_a_harness_that_stalled_notes_no_silence_of_its_hosts(make: Make) -> None:
     far = make(terms=Terms())
     far.on_loop(lambda: far.stand_still(2.0))
     assert far.fleet.probe(NODE).data["state"] == "S"
@@ -280,7 +280,7 @@ def test_a_node_that_moves_leaves_a_host_that_is_only_silent(
     assert far.fleet.restart(NODE).incarnation == 2
 
 
-def test_a_harness_that_stood_still_for_a_lease_has_ended_its_nodes_itself(make: Make) -> None:
+def test_a_harness_that_stalled_for_a_lease_has_ended_its_nodes_itself(make: Make) -> None:
     """Its agents were gone before it went on: what they had is not lost by the outside world."""
     far = make(terms=Terms(lease_s=30.0, lost_s=EVER_S))
 

@@ -126,7 +126,7 @@ def test_a_path_that_no_client_sends_is_answered(endpoint: Endpoint, api: type[B
     assert not api.asked
 
 
-def test_a_request_that_is_held_up_holds_up_no_other(endpoint: Endpoint, api: type[Behind]) -> None:
+def test_a_slow_request_delays_no_other(endpoint: Endpoint, api: type[Behind]) -> None:
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(call, endpoint, "GET", "/held", within_s=_PATIENCE_S)
         assert api.is_asked_to_wait.wait(_PATIENCE_S)

@@ -382,7 +382,7 @@ def test_whenever_the_interrupt_comes_all_is_healed_ended_and_on_record(
     assert not stage.fleet.alive
 
 
-# ---------------------------------------------------------------- a harness that stands still
+# ---------------------------------------------------------------- a harness that stalls
 
 
 def stalled(folder: Path, for_s: float, *, at_round: int) -> History:

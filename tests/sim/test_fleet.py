@@ -98,7 +98,7 @@ def test_a_wedged_learner_answers_and_does_not_step(training: Stage) -> None:
     assert again.data["source"] == "resumed"
 
 
-def test_a_syncer_that_is_held_while_publishing_serves_nobody_until_it_is_let_go(
+def test_a_syncer_that_waits_while_publishing_serves_nobody_until_it_is_let_go(
     training: Stage,
 ) -> None:
     fleet = training.fleet

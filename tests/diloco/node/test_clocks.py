@@ -17,7 +17,7 @@ WALL_S, MONOTONIC_S = 1_800_000_000.0, 50.0
 
 
 class Hooked:
-    """A node's hook on clocks that stand still unless told, and what it said."""
+    """A node's hook on clocks that stay the same unless told, and what it said."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.passed_s = 0.0

@@ -6,7 +6,7 @@ from chaoslab.diloco.wire.link_meter import Meter, PayloadTimer, Periodic
 
 
 class Time:
-    """A clock that stands still until it is told otherwise."""
+    """A clock that stays the same until it is told otherwise."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -1,4 +1,4 @@
-"""Manager of slices: losses are repaired, faults hold them, time ends it, outages are said."""
+"""Manager of slices: losses are repaired, faults take them, time ends it, outages are said."""
 
 from collections.abc import Callable, Iterator
 
@@ -196,7 +196,7 @@ def test_several_are_asked_for_side_by_side_and_those_refused_are_named(kept: Ke
     ("code", "is_faulted"),
     [(Refusal.STATE, False), (Refusal.DENIED, False), (Refusal.UNAVAILABLE, True)],
 )
-def test_a_slice_is_held_unless_it_is_sure_that_nothing_was_done_to_it(
+def test_a_slice_is_faulted_unless_it_is_sure_that_nothing_was_done_to_it(
     kept: Kept, code: Refusal, *, is_faulted: bool
 ) -> None:
     kept.provider.refusals[f"stop {LOST}"] = refusal(code)
