@@ -59,7 +59,9 @@ class TrainingContinues:
         answer, gap_s = training_continued(history), longest_gap_s(history)
         if answer is None or gap_s is None:
             return unknown(
-                self.name, Code.END_UNKNOWN, "nobody can say whether training continued to its end"
+                self.name,
+                Code.END_UNKNOWN,
+                "the record does not show whether training continued to its end",
             )
         said = "training continued" if answer else "training did not continue"
         code = Code.TRAINING_WENT_ON if answer else Code.TRAINING_STOPPED

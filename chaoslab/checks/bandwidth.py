@@ -152,7 +152,7 @@ class Bandwidth:
             return unknown(
                 self.name,
                 Code.RECORD_INCOMPLETE,
-                "gradients went from learner to learner, where nobody counted them",
+                "gradients went from learner to learner, where they are not counted",
             )
         flows = _flows(history, baseline_s, end_s)
         silent = [str(flow) for flow in flows if flow.seconds < _OVER_S]

@@ -176,7 +176,7 @@ class Code(StrEnum):
     NO_TWIN = "no_twin"
     TWIN_NOT_COMPARABLE = "twin_not_comparable"
     TWIN_TOO_SHORT = "twin_too_short"
-    NOBODY_LEFT = "nobody_left"
+    NO_LEARNER_LEFT = "no_learner_left"
     MACHINE_STALLED = "machine_stalled"
     """The harness, or the machine, in the time of the finding; a FAIL may have it, too."""
     STEP_TIME_NOT_KEPT = "step_time_not_kept"

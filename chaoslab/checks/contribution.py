@@ -61,7 +61,9 @@ class ContributionShare:
     """A slow learner's weight follows its tokens; it is not dropped, and drags nobody."""
 
     name: ClassVar[str] = "contribution_share"
-    summary: ClassVar[str] = "each learner weighs in merges what it has trained on; nobody waits"
+    summary: ClassVar[str] = (
+        "each learner weighs in merges what it has trained on; no learner waits"
+    )
 
     max_difference: Share = binding(0.25, most=0.9, show=show_share)
     """Largest accepted distance between a learner's share of the weight and that of the tokens."""

@@ -45,7 +45,7 @@ class Detection:
     """Every victim is suspected or dropped in time, and nobody that is at work is dropped."""
 
     name: ClassVar[str] = "detection"
-    summary: ClassVar[str] = "the syncer misses each victim in time and drops nobody else"
+    summary: ClassVar[str] = "the syncer misses each victim in time and drops no other learner"
 
     within_s: Duration = 10.0
     """Longest time from the victim's exit (without one, from the injection) to the suspicion."""
@@ -73,8 +73,8 @@ class Detection:
         return conclude(
             self.name,
             [*violations, *disturbed],
-            nothing=Doubt(Code.NO_FAULT, "nobody was away for long enough to be missed"),
-            passed=f"the syncer {knew}dropped nobody {'else' if seen else 'that was at work'}",
+            nothing=Doubt(Code.NO_FAULT, "no learner was away for long enough to be missed"),
+            passed=f"the syncer {knew}dropped no {'other learner' if seen else 'learner at work'}",
             samples=len(seen) + len(hampering),
             measured=Measured(slowest_s, self.within_s, Unit.SECONDS) if seen else None,
             numbers={"false_suspicions": len(false) - len(left)},

@@ -109,7 +109,10 @@ class Goodput:
         }
         if expected_per_s <= 0:
             return unknown(
-                self.name, Code.NOBODY_LEFT, "the faults left no learner to work", numbers=numbers
+                self.name,
+                Code.NO_LEARNER_LEFT,
+                "the faults left no learner to work",
+                numbers=numbers,
             )
         if seconds < self.min_rounds * baseline_gap_s:
             reason = f"the faults were open for {elapsed(seconds)} in all, too short to tell a pace"

@@ -217,25 +217,25 @@ def _heals(history: History) -> Iterator[Finding]:
 
 
 def _unguarded(history: History) -> Iterator[Finding]:
-    """From a moment on nobody would have undone what a dead harness leaves, nor looked after it."""
+    """From a moment on no janitor would have undone what a dead harness leaves."""
     for died in history.of(JanitorDied):
         if died.payload.successor is None:
             yield unknown(
                 "unguarded",
                 Code.NO_JANITOR,
                 f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
-                f"be started in its place ({died.payload.reason}): from then on nobody stood "
-                "behind the harness, and that all was undone is the harness's word alone",
+                f"be started in its place ({died.payload.reason}): from then on no "
+                "janitor was running, and that all was undone is the harness's word alone",
                 culprits=["janitor"],
                 evidence=[died],
             )
 
 
 def _links(history: History) -> Iterator[Finding]:
-    """Whatever happened after their loss was nobody's injection."""
+    """What happened after their loss was no injection's effect."""
     for lost in history.of(LinkLost):
         what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
-        text = f"{what}, and nobody had asked for that: {lost.payload.reason}"
+        text = f"{what}, and it had not been asked for: {lost.payload.reason}"
         yield unknown("links", Code.LINKS_LOST, text, evidence=[lost])
 
 

@@ -61,7 +61,7 @@ def stop_rule(history: History) -> Iterator[Finding]:
         yield unknown(
             "stop",
             Code.STOPPED_BY_REQUEST,
-            f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
+            f"{final.source} ended training at {final.time_s:.1f} s because it was asked to "
             f"({final.payload.reason}), not because its stop rule was met",
         )
 

@@ -38,7 +38,9 @@ class Succession:
     """A syncer that was away goes on with all that it had published, and with everybody."""
 
     name: ClassVar[str] = "succession"
-    summary: ClassVar[str] = "a syncer that comes back loses nothing, and everybody is heard again"
+    summary: ClassVar[str] = (
+        "a syncer that comes back loses nothing, and every learner is heard again"
+    )
 
     within_s: Duration = 30.0
     """Longest time from the beginning of the heal until each learner's work is accepted again."""
@@ -57,7 +59,7 @@ class Succession:
             self.name,
             [*violations, *_doubts(found, lives)],
             nothing=Doubt(Code.NO_FAULT, "the syncer was never away"),
-            passed=f"{_came_back(len(lives))}; everybody was heard again {after_longest(clocks)}",
+            passed=f"{_came_back(len(lives))}; all were heard again {after_longest(clocks)}",
             samples=len(found) + len(lives),
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if clocks else None,
             numbers={

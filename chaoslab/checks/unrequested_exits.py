@@ -129,7 +129,7 @@ def said_exit(event: Event[NodeExited]) -> str:
     if event.payload.out_of_memory:
         how += " out of memory"
     elif signal is None and code is None:
-        how = "was removed, so that nobody can say how it ended,"
+        how = "was removed, so that its end is unknown,"
     return f"{event.payload.node} {how} at {event.time_s:.1f} s, and no injection asked for it"
 
 

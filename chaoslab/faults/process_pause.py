@@ -68,7 +68,7 @@ class ProcessPause(HitsTogether):
         probes = window.of(NodeProbed)
         stopped = [e for e in probes if e.payload.state == "T"]
         if not stopped:
-            seen = ", ".join(window.probed_states) or "nobody looked"
+            seen = ", ".join(window.probed_states) or "none"
             return no_evidence(Code.NOT_STOPPED, f"was never seen stopped (state {seen})")
         spoke = [
             e
@@ -174,7 +174,7 @@ def _not_hung(window: EvidenceWindow) -> Found | None:
         text = f"exited ({how_it_ended(window.exited)}) instead of hanging"
         return no_evidence(Code.EXITED_INSTEAD, text)
     if not states:
-        text = "was not probed, so nobody knows whether it lived"
+        text = "was not probed, so whether it lived is unknown"
         return no_evidence(Code.NOT_MEASURED, text)
     if not set(states) <= {"R", "S", "D"}:
         text = f"was stopped or gone (state {', '.join(states)}), not hung"

@@ -183,7 +183,7 @@ def _met_by_script(
     """Nobody says what it reads: the damage is met once the next life trains, or has failed to."""
     later = [e for e in (*window.of(LearnerJoined), *window.of(NodeExited)) if e.seq > exited.seq]
     met = min(later, key=lambda e: e.seq, default=None)
-    said = "nobody started from it before the fault ended"
+    said = "no life started from it before the fault ended"
     if met is not None and isinstance(met.payload, LearnerJoined):
         said = f"the next life went on from step {met.payload.step:,}"
     elif met is not None:
@@ -213,7 +213,7 @@ def _done(damaged: list[Event[StorageDamaged]]) -> str:
 
 def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
     if found is None:
-        return "nobody looked at it before the fault ended"
+        return "it was not read before the fault ended"
     joined = window.first(LearnerJoined, lambda e: e.seq > found.seq)
     own = found.payload.file
     said = f"the next life found {own or 'none'} whole"

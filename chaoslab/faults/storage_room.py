@@ -83,7 +83,7 @@ class StorageDiskFull(FillsVolume):
             "total_bytes": filled.payload.total_bytes,
             "refused": len(refused),
         }
-        said = "nobody tried to write before the fault ended"
+        said = "no write was tried before the fault ended"
         if refused and window.has_syncer:
             said = f"the disk refused {plural(len(refused), 'checkpoint')}"
         elif refused:

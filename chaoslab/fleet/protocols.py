@@ -324,5 +324,7 @@ def abilities_of(fleet: object) -> frozenset[Ability]:
 def able(fleet: Fleet, to: type[_Able]) -> _Able:
     """The same fleet by another protocol; HarnessBug if a fault did not say that it needs it."""
     if not isinstance(fleet, to):
-        raise HarnessBug(f"the {fleet.kind} fleet is not {to.__name__}, and nobody asked before")
+        raise HarnessBug(
+            f"the {fleet.kind} fleet is not {to.__name__}, and it was not asked for before"
+        )
     return fleet

@@ -24,7 +24,7 @@ def ending(said: NodeExited) -> str:
     """The same of a payload."""
     if said.is_seen:
         return said.signal or f"exit code {said.exit_code}"
-    return f"gone after {said.signal}" if said.signal else "gone, nobody saw how"
+    return f"gone after {said.signal}" if said.signal else "gone, cause unknown"
 
 
 def is_answer_to(exited: Event[NodeExited], signal: str) -> bool:

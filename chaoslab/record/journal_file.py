@@ -276,6 +276,6 @@ def _quickly(line: bytes) -> Event | None:
 
 def _damaged(what: str, why: str) -> FleetError:
     return FleetError(
-        f"{what}: {why}; nobody can tell what happened from a damaged record: put back a copy of "
+        f"{what}: {why}; a damaged record does not show what happened: put back a copy of "
         "the file, or run the plan again"
     )

@@ -185,14 +185,14 @@ _DIVERGES = (
 )
 _PAUSE_OF_TRAINING = (
     "see in the timeline above which learners were left and which ones rounds waited for; with a "
-    "smaller quorum nobody is waited for: `{again} --set training.quorum=1`"
+    "smaller quorum no learner is waited for: `{again} --set training.quorum=1`"
 )
 _DETECTION = (
     "the syncer suspects a learner after `suspect_after` without a step, and drops it after "
     "`drop_after`: `{again} --set training.drop_after=4s`"
 )
 _SLOW_LEARNER = (
-    "rounds should take what a slow learner has, and wait for nobody: "
+    "rounds should take what a slow learner has, and wait for none: "
     "`{again} --set training.contribute=ready`"
 )
 _DISK = (
@@ -271,7 +271,7 @@ HINTS: Mapping[Code, str] = {
     Code.REPAIR_GIVEN_UP: "see what the provider said of the slice of {node} (`repair.moved` and "
     "`provider.reported` in the journal). More budget or more time: keys `repair` of the inventory",
     Code.LEFT_EARLY: "{stderr}. See whether it happens again: `{again} --repeat 5 --until-failure`",
-    Code.NEVER_STARTED: "somebody else took part: end strays and what earlier runs left with "
+    Code.NEVER_STARTED: "another process took part: end strays and what earlier runs left with "
     "`chaoslab halt`, look with `chaoslab doctor`, then repeat the run: `{again}`",
     Code.BEHIND: _MORE_TIME,
     Code.RECONNECTS_TOO_OFTEN: "a learner should wait longer after each failed attempt; they "
@@ -365,8 +365,8 @@ HINTS: Mapping[Code, str] = {
     Code.NO_TWIN: _TWIN,
     Code.TWIN_NOT_COMPARABLE: _TWIN,
     Code.TWIN_TOO_SHORT: _LONGER,
-    Code.NOBODY_LEFT: "at times no learner was alive, so there is no pace to judge: protect one, "
-    "`{again} --set limits.min_alive=1`",
+    Code.NO_LEARNER_LEFT: "at times no learner was alive, so there is no pace to judge: protect "
+    "one, `{again} --set limits.min_alive=1`",
     Code.MACHINE_STALLED: _BUSY,
     Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "
     "learners, or let it be measured: `{again} --set training.step_time=auto`",
@@ -389,7 +389,7 @@ HINTS: Mapping[Code, str] = {
     "If only the time ran out: `{again} --set limits.timeout=20m`",
     Code.STOP_NOT_SAID: "read what the syncer wrote to standard error, in nodes/syncer of the "
     "record; then `{again}`",
-    Code.STOPPED_BY_REQUEST: "somebody asked the syncer to end, by a signal or `chaoslab halt`: "
+    Code.STOPPED_BY_REQUEST: "the syncer was asked to end, by a signal or `chaoslab halt`: "
     "repeat the run and leave it alone: `{again}`",
 }
 

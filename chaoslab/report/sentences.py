@@ -86,7 +86,7 @@ def _baseline(said: payloads.BaselineMeasured) -> str:
 
 
 def _run_left(said: payloads.RunLeft) -> str:
-    gone = f"; nobody has started {', '.join(said.gone)} again" if said.gone else ""
+    gone = f"; not started again: {', '.join(said.gone)}" if said.gone else ""
     return (
         f"{', '.join(said.nodes) or 'no nodes'} keep running: they were there before the run{gone}"
     )

@@ -45,7 +45,7 @@ def _mutants(role: str, *trials: tuple[str, ...]) -> tuple[Trial, ...]:
 _PLANS = (
     _trial("never_injected", "killed", "the moment for the fault never comes",
            "evidence", Code.NOT_INJECTED, settings=["faults.dies.at={step: 10000000}"]),
-    _trial("restless_baseline", "killed", "nobody could say what was usual before the fault",
+    _trial("restless_baseline", "killed", "what was usual before the fault is unknown",
            "baseline", Code.BASELINE_NOT_STEADY, settings=["baseline.max_variation=0.01%"]),
 )
 
@@ -78,7 +78,8 @@ _SYNCERS = _mutants(
      "agreement", Code.ADOPTED_OTHER_STATE, VICTIM),
     ("keeping_syncer", "paused", "the syncer drops a member and keeps it",
      "rejoin", Code.FORMER_SELF_ACCEPTED, VICTIM),
-    ("blind_syncer", "paused", "the syncer misses nobody", "detection", Code.NOT_MISSED, VICTIM),
+    ("blind_syncer", "paused", "the syncer misses no learner",
+     "detection", Code.NOT_MISSED, VICTIM),
     ("idle_syncer", "calm", "the syncer publishes versions and merges nothing",
      "versions", Code.NOTHING_CHANGED),
     ("uphill_syncer", "calm", "the loss runs away, and all books are in order",
@@ -185,16 +186,16 @@ _IN_THE_END = tuple(
 
 _FLEETS = _mutants(
     "fleet",
-    ("idle_kill", "killed", "the kill kills nobody", "evidence", Evidence.STILL_RUNNING),
+    ("idle_kill", "killed", "the kill kills nothing", "evidence", Evidence.STILL_RUNNING),
     ("stray_kill", "killed", "the kill hits another learner",
      "unasked", Code.UNEXPECTED_EXIT, OTHER_VICTIM),
-    ("eager_restart", "killed", "somebody else starts the victim at once",
+    ("eager_restart", "killed", "another program starts the victim at once",
      "evidence", Evidence.TOO_SHORT),
     ("idle_heal", "killed", "the heal does nothing", "rejoin", Code.NOT_RESTARTED, VICTIM),
     ("idle_resume", "paused", "a stopped process is not resumed, and the fleet says that it was",
      "heal", Code.HEAL_FAILED),
     ("messy_fleet", "left_behind", "a process is left behind", "residue", Code.LEFT_OVER),
-    ("foreign_undo", "calm", "the run's book names a folder of somebody else",
+    ("foreign_undo", "calm", "the run's book names a folder that is not the run's",
      "residue", Code.LEFT_OVER),
 )
 

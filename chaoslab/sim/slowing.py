@@ -19,7 +19,7 @@ class Slowing:
         """See `Stressable.stress`."""
         self._lives.living(name)
         if not isinstance(stressor, Slowness):
-            raise HarnessBug(f"{stressor.kind} is not simulated, and nobody asked before")
+            raise HarnessBug(f"{stressor.kind} is not simulated, and it was not asked for before")
         place = self._lives.place(name)
         place.slowness[injection] = stressor.factor
         _slow(place)

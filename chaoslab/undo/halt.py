@@ -49,7 +49,7 @@ class Halted:
 
     run: Path
     how: str
-    """As half a sentence: `ended in order`, `was killed`, `nobody ran it`."""
+    """As half a sentence: `ended in order`, `was killed`, `no harness ran it`."""
     actions: tuple[str, ...]
     """What was there before and is not any more."""
     remaining: tuple[str, ...]
@@ -62,7 +62,7 @@ class _Ending:
     run: Path
     harness: Identity | None
     was_there: tuple[str, ...]
-    how: str = "nobody ran it"
+    how: str = "no harness ran it"
 
     @property
     def is_over(self) -> bool:

@@ -44,8 +44,8 @@ def take(what: str, run_directory: Path) -> Callable[[], None]:
             raise _taken(owner) from None
     except OSError as error:
         raise FleetError(
-            f"{folder / name} cannot be used ({error}), so nobody would know that this training is "
-            "attached to: set CHAOSLAB_CACHE to a folder of yours"
+            f"{folder / name} cannot be used ({error}), so other runs would not know "
+            "that this training is attached to: set CHAOSLAB_CACHE to a folder of yours"
         ) from error
     with suppress(OSError):  # it is for people only
         os.ftruncate(lock, 0)

@@ -183,7 +183,7 @@ def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
             )
         if not node.owner and not node.is_started_again:
             raise AbilityError(
-                f"nobody would start {node.name} again after a fault: pod {node.pod} has "
+                f"nothing would start {node.name} again after a fault: pod {node.pod} has "
                 "`restartPolicy: Never` and no owner, such as a StatefulSet"
             )
     found = [

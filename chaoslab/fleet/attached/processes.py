@@ -316,8 +316,8 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         for other in self._recipes.values():
             if other.output == recipe.output:
                 raise AbilityError(
-                    f"{other.node} and {found.name} print to one file, {recipe.output}, so nobody "
-                    "can tell which one says what: give each a file of its own"
+                    f"{other.node} and {found.name} print to one file, {recipe.output}, so "
+                    "their lines cannot be told apart: give each a file of its own"
                 )
         self._recipes[found.name] = recipe
         return written(recipe)

@@ -234,21 +234,21 @@ class PodIncarnation(Pods):
             return
         self.note_sent(name)
         if name != "SIGKILL":
-            self._send(name, everybody=name in TO_ALL)
+            self._send(name, to_all=name in TO_ALL)
             return
         self.await_start()
         self._is_seen_dead = bool(self.execute((*scripts.KILL_ALL, "KILL")))
 
     def stop(self) -> None:
-        self._send("SIGSTOP", everybody=True)
+        self._send("SIGSTOP", to_all=True)
 
     def resume(self) -> None:
         """Let all its processes go on."""
-        self._send("SIGCONT", everybody=True)
+        self._send("SIGCONT", to_all=True)
 
-    def _send(self, name: str, *, everybody: bool) -> None:
+    def _send(self, name: str, *, to_all: bool) -> None:
         """By a command in the pod. It does nothing if nobody is there any more."""
-        command = scripts.SIGNAL_ALL if everybody else scripts.SIGNAL_MAIN
+        command = scripts.SIGNAL_ALL if to_all else scripts.SIGNAL_MAIN
         self.await_start()
         self.execute((*command, name.removeprefix("SIG")))
 

@@ -36,7 +36,7 @@ class ProxyWatch(Watch):
     def ended(self) -> str:
         """How it ended, as half a sentence; empty while it runs or was not seen yet."""
         if self._refusal is not None:
-            return f"nobody can tell any more whether it runs: {self._refusal}"
+            return f"it is not known any more whether it runs: {self._refusal}"
         state = self.state
         if state is None:
             return ""

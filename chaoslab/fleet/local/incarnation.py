@@ -191,7 +191,7 @@ class LocalIncarnation(LocalProcess):
     def _write_down(self, command: list[str]) -> None:
         found = identify(self.process.pid)
         if found is None:
-            raise HarnessBug(f"process {self.process.pid} was reaped by somebody else")
+            raise HarnessBug(f"process {self.process.pid} was reaped by other code")
         self.identity = found
         self._files.begun(self.spec, command, found.facts)
         self.undo_entry = self.place.undo_log.open(

@@ -50,7 +50,7 @@ class StressProcess:
         self._mark, self._pending_undos = mark, PendingUndos(undo_log)
         found = identify(self._process.pid)
         if found is None:
-            raise HarnessBug(f"process {self._process.pid} was reaped by somebody else")
+            raise HarnessBug(f"process {self._process.pid} was reaped by other code")
         self.identity: Identity = found
         about: dict[str, Json] = {"node": f"{node} ({program})", "incarnation": 0, "mark": mark}
         self._pending_undos.open("end_process", **found.facts, **about)

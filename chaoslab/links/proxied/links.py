@@ -116,10 +116,10 @@ class ProxiedLink:
     def trouble(self, seen: ProxyState | None) -> str:
         """How the server's state differs from the list, as a sentence; empty if it does not."""
         if seen is None:
-            return f"the link of {self.name} is gone from the proxy: somebody else deleted it"
+            return f"the link of {self.name} is gone from the proxy: another client deleted it"
         if seen.is_on == bool(self._refused_by):
             how = "on" if seen.is_on else "off"
-            return f"somebody else switched the link of {self.name} {how}"
+            return f"another client switched the link of {self.name} {how}"
         ours = {toxic.name: toxic for key in self._applied for toxic in self._applied[key]}
         doubted = {toxic.name for key in self._in_doubt for toxic in self._applied[key]}
         return interference(ours, doubted, seen, f"the link of {self.name}")

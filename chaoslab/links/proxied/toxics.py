@@ -118,7 +118,7 @@ def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState,
         *(f"changed {name} of" for name in changed),
     ]
     details = f": {'; '.join(changed.values())}" if changed else ""
-    return f"somebody else {', '.join(words)} {where}{details}" if words else ""
+    return f"another client {', '.join(words)} {where}{details}" if words else ""
 
 
 def _differences(asked: Mapping[str, Json], got: Mapping[str, Json]) -> str:

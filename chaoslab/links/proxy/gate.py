@@ -68,7 +68,7 @@ def _handler(api_port: int, token: str) -> type[BaseHTTPRequestHandler]:
                 status, kind, content = refused.status, _JSON, _error(str(refused))
                 self.close_connection = True  # its body was not read
             except ConnectionRefusedError:
-                status, kind, content = 502, _JSON, _error("nobody listens behind the gate")
+                status, kind, content = 502, _JSON, _error("nothing listens behind the gate")
             except (OSError, HTTPException) as error:
                 status, kind, content = 504, _JSON, _error(f"the API does not answer: {error!r}")
             self.send_response(status)

@@ -361,7 +361,7 @@ class Engine(Stores):
             while time.monotonic() < deadline:
                 self.inspect(container)
                 time.sleep(_PAUSE_S)
-            raise FleetError(f"{container} is being removed by somebody else, and still is there")
+            raise FleetError(f"{container} is being removed by another client, and still is there")
 
 
 def _name(found: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ class AgentLoop:
                 self._let_go()
             if now_s - self._renewed_s > self.lease_s:
                 self._end()
-                return f"nobody renewed the lease of {self.lease_s:g} s"
+                return f"its lease of {self.lease_s:g} s was not renewed"
 
     def tell_end(self) -> None:
         """End at the next turn; for handlers of signals."""
