@@ -150,8 +150,8 @@ _RESTORED = (
     "Confirm it: `{again} --repeat 5 --until-failure`"
 )
 _RESUMES = (
-    "see which checkpoints {who} had said to be saved, and where it went on: `grep -F trainer.said "
-    "{journal}`; its own words are in stdout.log under nodes/ of the record"
+    "see which checkpoints {node} had said to be saved, and where it went on: `grep -F "
+    "trainer.said {journal}`; its own words are in stdout.log under nodes/ of the record"
 )
 _UNTRAINED = (
     "if the program of the learners is your own, look at what it trains on and pushes; or else try "
@@ -240,7 +240,7 @@ HINTS: Mapping[Code, str] = {
     Code.RESUMED_FROM_OLDER: _RESUMES,
     Code.RESUMED_OTHERWISE: _RESUMES,
     Code.STEPS_SKIPPED: _RESUMES,
-    Code.DIVERGED: "see what {who} said around its start: `grep -F trainer.said {journal}`. A "
+    Code.DIVERGED: "see what {node} said around its start: `grep -F trainer.said {journal}`. A "
     "resume has to bring back the optimizer's moments, the learning-rate schedule, the place in "
     "the data and the state of random numbers, beside the parameters",
     # -- what learners contribute
