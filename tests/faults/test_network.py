@@ -492,7 +492,7 @@ BY_NETEM = {how.value: NetworkPackets(how=how) for how in Packets if how is not 
         "a refusal is proved by the end of the stream and failed dials",
         Record(NetworkRefuse()).closed(20.1).closed(20.6, was_open=False).until(30),
         Code.AS_ASKED,
-        dials_failed=1,
+        attempts_failed=1,
     ),
     case(
         "a refusal during which a stream was opened is weak",
