@@ -21,8 +21,8 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.twin import why_not_comparable
 from chaoslab.checks.resume import script_of
+from chaoslab.checks.twin import why_not_comparable
 from chaoslab.checks.violations import Doubt, Violation, conclude, margin_below, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
