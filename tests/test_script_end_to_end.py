@@ -119,7 +119,7 @@ def test_a_launcher_that_starts_its_workers_again_passes(tmp_path: Path) -> None
     assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
 
 
-@pytest.mark.gate
+@pytest.mark.deep
 def test_a_launcher_that_gives_up_is_started_again(tmp_path: Path) -> None:
     ran = launched(tmp_path, "chaoslab", "{workers: [worker-1]}", "--one")
     assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)

@@ -32,7 +32,7 @@ from chaoslab.checks.left_out import judgeable
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
-from chaoslab.checks.resume import Divergence, Resume, lives, script_of
+from chaoslab.checks.resume import Divergence, Resume, began_anew, lives, script_of
 from chaoslab.checks.versions import Versions
 from chaoslab.checks.violations import margin_above, unknown
 from chaoslab.core.errors import PlanError
@@ -64,6 +64,8 @@ class TrainingContinues:
                 "the record does not show whether training continued to its end",
             )
         said = "training continued" if answer else "training did not continue"
+        if anew := began_anew(history):
+            said += f", it began anew at {anew.time_s:.1f} s"
         code = Code.TRAINING_WENT_ON if answer else Code.TRAINING_STOPPED
         return Finding(
             check=self.name,

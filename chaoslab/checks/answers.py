@@ -13,7 +13,7 @@ from enum import StrEnum
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, outages, syncer_away_s
-from chaoslab.checks.resume import script_of
+from chaoslab.checks.resume import began_anew, script_of
 from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import (
     Gap,
@@ -88,10 +88,10 @@ def training_continued(history: History) -> bool | None:
     """Whether rounds went on being merged from the baseline to the end of training.
 
     False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
-    and than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or
-    the run or its record was cut short before the end could be seen. The time for which an
-    injection kept the syncer away, so that nobody could merge, is taken off the gap, the start of
-    its next process included, unless the plan never gives the syncer back.
+    and than 5 s, or a script `began_anew`. True: neither, and training ended by its own rule. None:
+    nothing was measured, or the run or its record was cut short before the end could be seen. The
+    time for which an injection kept the syncer away, so that nobody could merge, is taken off the
+    gap, the start of its next process included, unless the plan never gives the syncer back.
     """
     start_s = baseline_end_s(history)
     baseline_s = usual_gap_s(history)
@@ -103,7 +103,7 @@ def training_continued(history: History) -> bool | None:
         gap.length_s - syncer_away_s(away, gap.start_s, gap.end_s)
         > usual_s + _paused_s(gap, history)
         for gap in gaps(history, start_s, training_end_s(history))
-    ):
+    ) or began_anew(history):
         return False
     finished = history.last(RunFinished)
     was_cut = finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED

@@ -99,6 +99,20 @@ def lives(history: History) -> Mapping[str, Sequence[Life]]:
 # ---------------------------------------------------------------- where it goes on
 
 
+@once
+def began_anew(history: History) -> Event[LearnerJoined] | None:
+    """The life by which the last of all workers had begun anew, after it had trained: then the
+    whole has, and none of them goes on. None: one of them never did.
+    """
+    found = lives(history) if script_of(history) else {}
+    anew = [
+        next((life.joined for before, life in pairwise(own) if _is_anew(before, life, history)), None)
+        for own in found.values()
+    ]
+    began = [joined for joined in anew if joined is not None]
+    return max(began, key=lambda one: one.seq) if began and len(began) == len(anew) else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resume:
     """Every worker that comes back goes on from its newest checkpoint, and gets further."""
@@ -133,14 +147,14 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     else:
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
     saved = _newest_saved(life, history)
-    if saved is None and not history.of(StorageDamaged):
-        if not _says_saves(history) and start <= _origin(life, history) < last:
-            text = f"{where}, as if it had never trained"
-            yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
-    elif saved is not None and start < saved - life.stride:
+    if saved is not None and start < saved - life.stride:
         text = f"{where}, although the checkpoint of step {saved:,} had been saved"
-        code = Code.RESUMED_FROM_OLDER if start > life.stride else Code.BEGAN_ANEW
+        is_anew = _is_anew(before, life, history)
+        code = Code.BEGAN_ANEW if is_anew else Code.RESUMED_FROM_OLDER
         yield Violation.at(life.joined, code, text, who)
+    elif _is_anew(before, life, history):
+        text = f"{where}, as if it had never trained"
+        yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
     if start > last + life.stride:
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
@@ -154,6 +168,16 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if life.last <= last and life.joined is lives(history)[who][-1].joined:
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
+
+
+def _is_anew(before: Life, life: Life, history: History) -> bool:
+    """Whether a life begins where training began, and need not."""
+    saved = _newest_saved(life, history)
+    if saved is not None:
+        return life.start < saved - life.stride and life.start <= life.stride
+    if history.of(StorageDamaged) or _says_saves(history):
+        return False
+    return life.start <= _origin(life, history) < before.last
 
 
 def _origin(life: Life, history: History) -> int:

@@ -19,6 +19,7 @@ from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import outages
 from chaoslab.checks.participation import Participation
+from chaoslab.checks.resume import began_anew
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
@@ -65,6 +66,8 @@ def answers(verdict: Verdict, history: History) -> tuple[Answer, ...]:
 def _continued(verdict: Verdict, history: History) -> Answer:
     gap = "nothing was measured" if verdict.longest_gap_s is None else _gap(verdict, history)
     tone = _TONES[verdict.training_continued]
+    if anew := began_anew(as_it_happened(history)):
+        gap = f"it began anew at {seconds(anew.time_s)}"
     if tone is Tone.GOOD and _has_failed(verdict, Cadence.name):
         gap, tone = f"{gap}; then rounds came too rarely", Tone.FAULT
     return Answer(

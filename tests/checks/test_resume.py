@@ -37,6 +37,21 @@ def test_a_worker_that_does_not_go_on_from_its_newest_checkpoint_fails(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("workers", "at", "continued"), [(["worker-0"], 0, True), (None, 0, False), (None, 20, True)]
+)
+def test_training_did_not_continue_once_all_workers_have_begun_anew(
+    workers: list[str] | None, at: int, continued: bool
+) -> None:
+    story = ScriptStory().train(30).measure().train(5)
+    for worker in workers or story.workers:
+        story.kill(worker).train(3).heal(worker, at=at).train(20)
+    verdict = judge(story.train(40).end().history(), [])
+    assert verdict.training_continued is continued
+    (finding,) = (one for one in verdict.findings if one.check == "resume")
+    assert finding.outcome is Outcome.FAIL
+
+
 @pytest.mark.parametrize("at", [30, 33, 35])
 def test_a_worker_that_goes_on_from_its_newest_checkpoint_passes(at: int) -> None:
     """Or from a later step that it had made: a checkpoint that it had no time to tell of."""
