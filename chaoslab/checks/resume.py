@@ -106,7 +106,9 @@ def began_anew(history: History) -> Event[LearnerJoined] | None:
     """
     found = lives(history) if script_of(history) else {}
     anew = [
-        next((life.joined for before, life in pairwise(own) if _is_anew(before, life, history)), None)
+        next(
+            (life.joined for before, life in pairwise(own) if _is_anew(before, life, history)), None
+        )
         for own in found.values()
     ]
     began = [joined for joined in anew if joined is not None]
