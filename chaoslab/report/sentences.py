@@ -9,7 +9,6 @@ tone, and are told only where a finding rests on one.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 from typing import Any, TypeVar
 
 from chaoslab.core import payloads
@@ -18,6 +17,7 @@ from chaoslab.core.terminal import one_line
 from chaoslab.core.units import delay, plural
 from chaoslab.core.units import elapsed as seconds
 from chaoslab.report import node_sentences as nodes
+from chaoslab.report import run_sentences as run
 
 __all__ = ["Sentence", "Tone", "describe", "is_notable", "seconds"]
 
@@ -62,134 +62,6 @@ def is_notable(kind: Kind) -> bool:
     return _SENTENCES[kind][0] is not None
 
 
-def _run_started(said: payloads.RunStarted) -> str:
-    more = f" and {len(said.reserve)} in reserve" if said.reserve else ""
-    return (
-        f"{said.plan} begins: {plural(len(said.learners), said.who)}{more}, "
-        f"{said.algorithm}, fleet {said.fleet}, seed {said.seed}"
-    )
-
-
-def _pace(said: payloads.PaceSet) -> str:
-    measured_s = said.measured_s.values()
-    why = f", because it took {median(measured_s) * 1000:.0f} ms before" if measured_s else ""
-    return f"each step takes {said.step_s * 1000:.0f} ms from now on{why}"
-
-
-def _baseline(said: payloads.BaselineMeasured) -> str:
-    if not said.is_steady:
-        return f"the baseline is not steady: {said.reason}"
-    if said.gap_s_median is None or said.tokens_per_s is None:
-        return "steady baseline"
-    gap = seconds(said.gap_s_median)
-    return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} {said.counted}/s"
-
-
-def _run_left(said: payloads.RunLeft) -> str:
-    gone = f"; not started again: {', '.join(said.gone)}" if said.gone else ""
-    return (
-        f"{', '.join(said.nodes) or 'no nodes'} keep running: they were there before the run{gone}"
-    )
-
-
-def _run_settled(said: payloads.RunSettled) -> str:
-    if said.is_settled:
-        return "settled: everything has converged again"
-    return f"not settled, still pending: {', '.join(said.pending)}"
-
-
-def _run_finished(said: payloads.RunFinished) -> str:
-    reason = said.reason
-    return f"the run is {said.outcome}" + (f": {reason}" if reason else "")
-
-
-def _fault(verb: str) -> Callable[[payloads.OfInjection], str]:
-    return lambda said: f"{said.injection} {verb}: {said.fault} on {', '.join(said.targets)}"
-
-
-def _refused(
-    verb: str,
-) -> Callable[[payloads.FaultFailed | payloads.FaultSkipped | payloads.FaultHealFailed], str]:
-    return lambda said: f"{_fault(verb)(said)}{_because(said.reason)}"
-
-
-def _healed(verb: str) -> Callable[[payloads.FaultHealing | payloads.FaultHealed], str]:
-    return lambda said: f"{_fault(verb)(said)}{_because(said.because)}"
-
-
-def _because(reason: str) -> str:
-    return f" ({reason})" if reason else ""
-
-
-def _stop_rule_met(said: payloads.SyncerStopRuleMet) -> str:
-    return (
-        f"training reached its end ({said.reason}); it continues until all are back and as many "
-        "rounds have followed as before the faults"
-    )
-
-
-def _stalled(said: payloads.HarnessStalled) -> str:
-    undone = f"; its janitor undid: {'; '.join(said.undone)}" if said.undone else ""
-    return f"{said.what} for {seconds(said.silent_s)}{undone}"
-
-
-def _janitor_died(said: payloads.JanitorDied) -> str:
-    pid = said.successor
-    then = f"process {pid} took its place" if pid is not None else "no janitor is running"
-    return f"the janitor, process {said.pid}, died ({said.how}): {then}"
-
-
-def _opened(said: payloads.GamedayOpened) -> str:
-    led = f", led by {said.facilitator}" if said.facilitator else ""
-    led += f", notes by {said.scribe}" if said.scribe else ""
-    led += f", with {', '.join(said.responders)}" if said.responders else ""
-    held = ", ".join(said.holds)
-    sealed = f"; {plural(said.sealed, 'sealed fault')}" if said.sealed else ""
-    return f"a game-day{led}: {f'operators decide of {held}' if held else 'no fault waits'}{sealed}"
-
-
-def _waits(said: payloads.FaultHeld) -> str:
-    """Not on which nodes: viewers may still predict that."""
-    return f"{said.spec} waits for an operator: {said.fault} ({said.trigger})"
-
-
-def _acted(said: payloads.OperatorActed) -> str:
-    what = f"{said.action} {said.spec}".rstrip()
-    return f"{said.by}: {what}{_because(said.reason)}"
-
-
-def _predicted(said: payloads.OperatorPredicted) -> str:
-    expected = []
-    if said.continues is not None:
-        expected.append(f"training {'goes on' if said.continues else 'stops'}")
-    if said.gap_s is not None:
-        expected.append(f"longest gap {seconds(said.gap_s)}")
-    if said.hit is not None:
-        expected.append(f"hit: {', '.join(said.hit) or 'nobody'}")
-    if said.back_s is not None:
-        expected.append(f"back {seconds(said.back_s)} after the heal")
-    return f"{said.by} predicts of {said.spec}: {'; '.join(expected) or 'nothing'}"
-
-
-def _noted(said: payloads.OperatorNoted) -> str:
-    about = f" of {said.spec}" if said.spec else ""
-    return f"{said.by} notes{about}: {said.text}"
-
-
-def _machine(said: payloads.MachineSampled) -> str:
-    return (
-        f"the machine: {said.idle_cores:.1f} of {plural(said.cores, 'core')} idle, "
-        f"{said.others_cores:.1f} used by others, load {said.load_1m:.1f}"
-    )
-
-
-def _counts(said: payloads.CountsSampled) -> str:
-    return (
-        f"learners: members {said.members}, alive {said.alive}, stepping {said.stepping}, "
-        f"contributing {said.contributing}"
-    )
-
-
 def _of(
     payload: type[_P], tone: Tone | None, write: Callable[[_P], str]
 ) -> tuple[Kind, tuple[Tone | None, Callable[[Any], str]]]:
@@ -199,13 +71,13 @@ def _of(
 
 _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
     [
-        _of(payloads.RunStarted, Tone.PLAIN, _run_started),
+        _of(payloads.RunStarted, Tone.PLAIN, run.started),
         _of(payloads.PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
-        _of(payloads.PaceSet, Tone.PLAIN, _pace),
-        _of(payloads.BaselineMeasured, Tone.PLAIN, _baseline),
-        _of(payloads.RunSettled, Tone.PLAIN, _run_settled),
-        _of(payloads.RunLeft, Tone.PLAIN, _run_left),
-        _of(payloads.RunFinished, Tone.PLAIN, _run_finished),
+        _of(payloads.PaceSet, Tone.PLAIN, run.pace),
+        _of(payloads.BaselineMeasured, Tone.PLAIN, run.baseline),
+        _of(payloads.RunSettled, Tone.PLAIN, run.settled),
+        _of(payloads.RunLeft, Tone.PLAIN, run.left),
+        _of(payloads.RunFinished, Tone.PLAIN, run.finished),
         _of(payloads.NodeStarted, Tone.PLAIN, nodes.node_started),
         _of(payloads.NodeExited, Tone.BAD, nodes.node_exited),
         _of(payloads.ProviderReported, Tone.PLAIN, nodes.slice_condition),
@@ -248,7 +120,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"{nodes.learner_of(e)} was refused: {e.reason}",
         ),
-        _of(payloads.SyncerStopRuleMet, Tone.PLAIN, _stop_rule_met),
+        _of(payloads.SyncerStopRuleMet, Tone.PLAIN, run.stop_rule_met),
         _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
             payloads.MemberSuspected,
@@ -340,13 +212,13 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"the {e.kind} links of {', '.join(e.links)} are lost: {e.reason}",
         ),
-        _of(payloads.FaultInjecting, Tone.FAULT, _fault("begins")),
-        _of(payloads.FaultInjected, Tone.FAULT, _fault("injected")),
-        _of(payloads.FaultFailed, Tone.BAD, _refused("failed")),
-        _of(payloads.FaultSkipped, Tone.BAD, _refused("was skipped")),
-        _of(payloads.FaultHealing, Tone.FAULT, _healed("is being healed")),
-        _of(payloads.FaultHealed, Tone.GOOD, _healed("is healed")),
-        _of(payloads.FaultHealFailed, Tone.BAD, _refused("could not be undone")),
+        _of(payloads.FaultInjecting, Tone.FAULT, run.fault("begins")),
+        _of(payloads.FaultInjected, Tone.FAULT, run.fault("injected")),
+        _of(payloads.FaultFailed, Tone.BAD, run.refused("failed")),
+        _of(payloads.FaultSkipped, Tone.BAD, run.refused("was skipped")),
+        _of(payloads.FaultHealing, Tone.FAULT, run.healed("is being healed")),
+        _of(payloads.FaultHealed, Tone.GOOD, run.healed("is healed")),
+        _of(payloads.FaultHealFailed, Tone.BAD, run.refused("could not be undone")),
         _of(
             payloads.EvidenceMeasured,
             Tone.FAULT,
@@ -355,24 +227,24 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.HarnessStalled,
             Tone.BAD,
-            _stalled,
+            run.stalled,
         ),
-        _of(payloads.JanitorDied, Tone.BAD, _janitor_died),
+        _of(payloads.JanitorDied, Tone.BAD, run.janitor_died),
         _of(
             payloads.SignalFailed,
             Tone.BAD,
             lambda e: f"{e.signal} could not be sent to {e.node}: {e.reason}",
         ),
-        _of(payloads.GamedayOpened, Tone.PLAIN, _opened),
-        _of(payloads.FaultHeld, Tone.FAULT, _waits),
-        _of(payloads.OperatorActed, Tone.PLAIN, _acted),
+        _of(payloads.GamedayOpened, Tone.PLAIN, run.opened),
+        _of(payloads.FaultHeld, Tone.FAULT, run.waits),
+        _of(payloads.OperatorActed, Tone.PLAIN, run.acted),
         _of(
             payloads.OperatorRefused,
             Tone.BAD,
             lambda e: f"`{e.asked}` of {e.by} is not done: {e.reason}",
         ),
-        _of(payloads.OperatorPredicted, Tone.PLAIN, _predicted),
-        _of(payloads.OperatorNoted, Tone.PLAIN, _noted),
+        _of(payloads.OperatorPredicted, Tone.PLAIN, run.predicted),
+        _of(payloads.OperatorNoted, Tone.PLAIN, run.noted),
         _of(
             payloads.AbortFired,
             Tone.BAD,
@@ -383,8 +255,8 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             Tone.BAD,
             lambda e: f"left over: {e.what} in {e.where}; {e.remedy}",
         ),
-        _of(payloads.CountsSampled, None, _counts),
-        _of(payloads.MachineSampled, None, _machine),
+        _of(payloads.CountsSampled, None, run.counts),
+        _of(payloads.MachineSampled, None, run.machine),
         _of(payloads.EngineReported, None, nodes.engine),
         _of(
             payloads.NodeProbed,
