@@ -1,7 +1,7 @@
 """Ranges of values with which a bound of a plan can be violated, declared with the bound itself.
 
 min_share: Share = binding(0.7, least=0.05, show=show_share)      in a check, or in `baseline`
-└─► prepare.lint: a value outside of it binds nothing ─► a warning with file and line
+└─► prepare.doubtful: a value outside of it binds nothing ─► a warning with file and line
 """
 
 import math

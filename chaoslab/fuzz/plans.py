@@ -45,8 +45,8 @@ from chaoslab.plan.model import (
 )
 from chaoslab.plan.schedule import roster_of, schedule
 from chaoslab.plan.schedule.chance import stream
+from chaoslab.prepare.impossible import impossible
 from chaoslab.prepare.links import link_setup
-from chaoslab.prepare.lint import impossible
 from chaoslab.prepare.plans import fleet_setup
 from chaoslab.prepare.preflight import refuse_impossible, require_all
 from chaoslab.sim.fleet import SimFleet

@@ -23,11 +23,12 @@ from chaoslab.fleet.settings import BringsClock, FleetRequest, Reading
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
+from chaoslab.prepare.doubtful import doubtful
+from chaoslab.prepare.impossible import impossible
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.lacking import not_judged
 from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup, unlinkable
-from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.trainers.reading import OWN_LINES

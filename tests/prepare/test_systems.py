@@ -109,7 +109,7 @@ def test_what_a_system_cannot_do_is_refused(
 
 
 def test_settings_that_it_does_not_know_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaoslab.prepare.lint.is_installed", lambda _: True)
+    monkeypatch.setattr("chaoslab.prepare.impossible.is_installed", lambda _: True)
     settings = (*TORCHFT, "training.quorum=2", "training.blend=50%")
     warnings = prepare(Asked(plan="kill_half", settings=settings)).warnings
     (warning,) = [one for one in warnings if "unused by torchft" in one]
