@@ -23,7 +23,7 @@ from chaoslab.plan.model import (
     Training,
     Trigger,
 )
-from chaoslab.plan.model.training import Algorithm
+from chaoslab.plan.model.training_parts import Algorithm
 from chaoslab.prepare import named_files
 from chaoslab.record.history import History
 from chaoslab.record.journal import Journal

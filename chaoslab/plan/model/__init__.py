@@ -39,14 +39,8 @@ from chaoslab.plan.model.frame import (
 from chaoslab.plan.model.gameday import GameDay, SealedFaults, sealed_ids
 from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.script import Script
-from chaoslab.plan.model.training import (
-    HEADROOM,
-    Algorithm,
-    Grace,
-    LearnerGroup,
-    Stop,
-    Training,
-)
+from chaoslab.plan.model.training import HEADROOM, Training
+from chaoslab.plan.model.training_parts import Algorithm, Grace, LearnerGroup, Stop
 from chaoslab.plan.model.whole import FaultPlan
 
 __all__ = [
