@@ -9,7 +9,7 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached
-from chaoslab.plan.model import LAUNCHER, SYNCER, FaultPlan, Injection, Script
+from chaoslab.plan.model import SYNCER, FaultPlan, Injection, Script
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import Journal
@@ -40,11 +40,10 @@ from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
-from chaoslab.run.nodes_start import start_nodes
+from chaoslab.run.nodes_start import START_S, NodesStart, last_words
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
-from chaoslab.trainers.reading import nearest_lines
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -53,11 +52,6 @@ BASELINE_WINDOWS = 3
 ROUNDS_AFTER, AFTER_S = 36, 6.0
 """Rounds that follow the last return at least, and for how long: `participation` judges windows of
 12 rounds and 2 s, and `cadence` of four for each fragment, of which there are six by default."""
-START_S = 120.0
-"""For the syncer to be ready, and for what the learners are asked before faults; for all learners
-to join and step where `training.start_patience` is shorter."""
-LINES_S = 60.0
-"""For a line of a script that its patterns match, if others look like progress."""
 FINISH_S = 60.0
 """For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
@@ -164,55 +158,10 @@ class Run:
 
     def _start(self) -> None:
         self._enter("start")
-        if isinstance(self.fleet, Attached):
-            self.fleet.adopt(self.plan.labels)
-        else:
-            self._start_nodes()
-        training = self.plan.training
-        if training.script is None:
-            within_s = max(START_S, training.start_patience_s)
-            self._await(training.learner_names, self._has_stepped, "join and step", within_s)
-        else:
-            self._await_workers(training.script)
-        self.run_loop.begin_training()
-
-    def _await_workers(self, script: Script) -> None:
-        """Wait for progress of all; not for long where lines came near that no pattern matches."""
-        names, begun_s = script.names, self.recorder.now_s
-        self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=LINES_S)
-        missing = [name for name in names if not self._has_stepped(name)]
-        near = [line for name in missing for line in self._nearest(name, script)]
-        if near and not any(name in self.progress.exits for name in missing):
-            shown = "\n".join(dict.fromkeys(near))
-            others = len(missing) < len(names)
-            remedy = "; if one worker reports for all, write `reports: one`" if others else ""
-            raise FleetError(
-                f"no line of {', '.join(missing)} within {LINES_S:g} s is progress by "
-                f"`training.script`; these came nearest:\n{shown}\nwrite `progress` for them, or "
-                f"let it print `chaoslab: step=12 loss=3.25`{remedy}"
-            )
-        left_s = max(START_S, script.max_pause_s) - (self.recorder.now_s - begun_s)
-        self._await(names, self._has_stepped, "report progress", within_s=max(1.0, left_s))
-
-    def _has_stepped(self, name: str) -> bool:
-        return name in self.progress.members and name in self.progress.steps
-
-    def _nearest(self, worker: str, script: Script) -> Sequence[str]:
-        speaker = LAUNCHER if LAUNCHER in self.fleet.nodes else worker
-        log = self.directory.nodes / speaker / "1" / "stdout.log"
-        if script.reads_files or not log.is_file():
-            return ()
-        return nearest_lines(log.read_text(errors="replace").splitlines(), script.patterns)
-
-    def _start_nodes(self) -> None:
         keeps_training = self.has_faults or self.basis.is_twin
-        start_nodes(self.fleet, self.launch, keeps_training, self._syncer_address)
-
-    def _syncer_address(self) -> str:
-        """Where the syncer says that it listens, once it does."""
-        progress = self.progress
-        self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
-        return str(progress.address)
+        nodes = NodesStart(launch=self.launch, directory=self.directory, run_loop=self.run_loop)
+        nodes.start(keeps_training=keeps_training)
+        self.run_loop.begin_training()
 
     def _set_pace(self) -> None:
         """Every learner keeps the step time that the plan asks for, if it asks for one."""
@@ -370,7 +319,9 @@ class Run:
         if exited is None or exited.payload.exit_code != 0:
             running = f"still running after {EVALUATE_S:g} s"
             ending = running if exited is None else how_it_ended(exited)
-            self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")
+            self.remarks.append(
+                f"the evaluator failed: {ending}{last_words(self.plan, self.directory, EVALUATOR)}"
+            )
 
     # ---------------------------------------------------------------- whatever happens in them
 
@@ -451,40 +402,6 @@ class Run:
 
     def _enter(self, phase: str) -> None:
         self.recorder.note(PhaseEntered(phase=phase))
-
-    def _await(
-        self,
-        names: Iterable[str],
-        is_up: Callable[[str], bool],
-        what: str,
-        within_s: float = START_S,
-    ) -> None:
-        """Wait until all are up. FleetError names those that are not, and what they said last."""
-        names = tuple(names)
-        self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s)
-        if absent := [name for name in names if not is_up(name)]:
-            ended = self.progress.exits
-            culprits = [name for name in (*absent, SYNCER, LAUNCHER) if name in ended] or absent
-            states = "; ".join(
-                f"{name}: {self._state(name)}{self._last_words(name)}"
-                for name in dict.fromkeys(culprits)
-            )
-            late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
-            raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states})")
-
-    def _is_decided(self, names: Iterable[str], is_up: Callable[[str], bool]) -> bool:
-        missing, ended = [name for name in names if not is_up(name)], self.progress.exits
-        return not missing or any(name in ended for name in (SYNCER, LAUNCHER, *missing))
-
-    def _state(self, node: str) -> str:
-        if (exited := self.progress.exits.get(node)) is not None:
-            return how_it_ended(exited)
-        return "still running" if self.progress.is_alive(node) else "not started"
-
-    def _last_words(self, node: str) -> str:
-        words = self.directory.stderr_tail(node)
-        what = "standard error" if self.plan.training.script is None else "output"
-        return f", its {what} ends with:\n{words}\n" if words else ""
 
 
 def _started(script: Script | None) -> ScriptStarted | None:

@@ -5,6 +5,8 @@ from pathlib import Path
 from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Kind
 from chaoslab.fleet.protocols import Attached
+from chaoslab.run.nodes_start import start_nodes
+from chaoslab.run.run import Run
 from tests.fake_nodes import Troubles
 from tests.stage import HALF, Stage, the
 
@@ -13,9 +15,17 @@ def attached(folder: Path, troubles: Troubles | None = None, **refused_lines: in
     """A run whose nodes are there before it."""
     stage = Stage(folder, (HALF,), troubles=troubles)
     there = {name.replace("_", "-"): lines for name, lines in refused_lines.items()}
-    vars(stage.fleet).update(adopt=lambda _labels: stage.run._start_nodes(), refused_lines=there)
+    vars(stage.fleet).update(adopt=lambda _labels: start(stage.run), refused_lines=there)
     assert isinstance(stage.fleet, Attached)
     return stage
+
+
+def start(run: Run) -> None:
+    def address() -> str:
+        run.run_loop.until(lambda: run.progress.address is not None)
+        return str(run.progress.address)
+
+    start_nodes(run.fleet, run.launch, keeps_training=True, await_address=address)
 
 
 def test_nodes_run_on_and_no_line_of_them_was_refused(tmp_path: Path) -> None:
