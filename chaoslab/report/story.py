@@ -25,13 +25,11 @@ from chaoslab.report.story_parts import (
     LEARNER,
     SYNCER,
     Baseline,
-    Effect,
     Fault,
     Link,
     Node,
     Rounds,
     State,
-    Stretch,
 )
 
 _SENTENCES_KEPT = 64
@@ -212,15 +210,7 @@ class RunStory:
 
     def _baseline(self, event: Event[payloads.BaselineMeasured]) -> None:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
-        said = event.payload
-        self.baseline = Baseline(
-            at_s=event.time_s,
-            is_steady=said.is_steady,
-            gap_s_median=said.gap_s_median,
-            gap_s_max=said.gap_s_max,
-            tokens_per_s=said.tokens_per_s,
-            step_ms={learner: 1000 * step_s for learner, step_s in said.step_s.items()},
-        )
+        self.baseline = Baseline.of(event)
 
     def _run_finished(self, event: Event[payloads.RunFinished]) -> Sentence | None:
         said = event.payload
@@ -242,14 +232,7 @@ class RunStory:
     def _node_started(self, event: Event[payloads.NodeStarted]) -> None:
         said = event.payload
         node = self._node(said.node, said.role)
-        node.incarnation = said.incarnation
-        details: dict[str, Json] = {
-            "incarnation": said.incarnation,
-            "pid": said.pid,
-            "role": said.role,
-            "seq": event.seq,
-        }
-        node.lives.append(Stretch(from_s=event.time_s, details=details))
+        node.begin_life(event)
         if node.is_new:
             node.back_s = event.time_s
             node.enter(State.JOINING, event.time_s)
@@ -259,17 +242,14 @@ class RunStory:
         node.enter(State.STARTING if is_first else State.REJOINING, event.time_s)
 
     def _node_exited(self, event: Event[payloads.NodeExited]) -> None:
-        said, node = event.payload, self.nodes.get(event.payload.node)
+        node = self.nodes.get(event.payload.node)
         if node is None:
             return
-        if node.lives and node.lives[-1].to_s is None:
-            node.lives[-1].to_s = event.time_s
-            node.lives[-1].details |= {"exit_code": said.exit_code, "signal": said.signal}
+        node.end_life(event)
         if self.phase in {"stop", "evaluate"}:
             node.enter(State.ENDED, event.time_s)
         elif node.state is not State.LEFT:
             node.enter(State.DEAD, event.time_s)
-        node.step_s, node.gone_s = None, event.time_s
 
     def _node_probed(self, event: Event[payloads.NodeProbed]) -> None:
         node = self.nodes.get(event.payload.node)
@@ -278,15 +258,8 @@ class RunStory:
             node.enter(State.PAUSED, event.time_s)
 
     def _step(self, event: Event[payloads.LearnerStep]) -> None:
-        said, node = event.payload, self.nodes.get(event.payload.learner)
-        is_late = {State.DEAD, State.LEFT, State.ENDED}
-        if node is None or node.state in is_late or node.incarnation != said.incarnation:
-            return  # its last words, read after its exit
-        node.step, node.loss = said.step, said.loss
-        if said.steps:  # none since its last report: there is no mean
-            node.step_s = said.step_s
-        if node.state is not State.DROPPED:
-            node.enter(node.at_work, event.time_s)
+        if (node := self.nodes.get(event.payload.learner)) is not None:
+            node.take_step(event)
 
     def _joined(self, event: Event[payloads.MemberJoined]) -> None:
         node = self.nodes.get(event.payload.learner)
@@ -354,35 +327,12 @@ class RunStory:
 
     def _injecting(self, event: Event[payloads.FaultInjecting]) -> None:
         said = event.payload
-        self.faults[said.injection] = Fault(
-            injection=said.injection,
-            fault=said.fault,
-            targets=said.targets,
-            from_s=event.time_s,
-            spec=said.spec,
-            takes_away=said.takes_away,
-            brings_in=said.brings_in,
-            asked_s=said.asked_s,
-            details={
-                "trigger": said.trigger,
-                "for_s": said.for_s,
-                "seq": event.seq,
-                **{f"setting {name}": value for name, value in said.settings.items()},
-            },
-        )
+        self.faults[said.injection] = Fault.begun(event)
         self._decide(said.spec)
 
     def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:
-        fault = self.faults.get(event.payload.injection)
-        if fault is None:
-            return
-        fault.status = event.kind.partition(".")[2]
-        if event.kind is Kind.FAULT_INJECTED:
-            fault.injected_s = event.time_s
-        elif event.kind is Kind.FAULT_HEALING:
-            fault.healing_s = event.time_s
-        else:
-            fault.healed_s = event.time_s
+        if (fault := self.faults.get(event.payload.injection)) is not None:
+            fault.move(event)
 
     def _waits(self, event: Event[payloads.FaultHeld]) -> None:
         said = event.payload
@@ -412,34 +362,16 @@ class RunStory:
         return self.links.setdefault(name, Link())
 
     def _opened(self, event: Event[payloads.LinkOpened]) -> None:
-        streams = self._link(event.payload.learner).streams
-        if streams and streams[-1].to_s is None:
-            streams[-1].to_s = event.time_s
-        streams.append(Stretch(from_s=event.time_s))
+        self._link(event.payload.learner).open(event.time_s)
 
     def _closed(self, event: Event[payloads.LinkClosed]) -> None:
-        streams = self._link(event.payload.learner).streams
-        if event.payload.was_open and streams and streams[-1].to_s is None:
-            streams[-1].to_s = event.time_s
-            streams[-1].details["closed by"] = event.payload.reason
+        self._link(event.payload.learner).close(event)
 
     def _shaped(self, event: Event[payloads.LinkShaped]) -> None:
-        said = event.payload
-        effect = Effect(
-            from_s=event.time_s,
-            details=dict(said.settings),
-            injection=said.injection,
-            effect=said.effect,
-            direction=said.direction,
-            seq=event.seq,
-        )
-        link = self._link(said.link)
-        link.effects.append(effect)
-        link.in_force.setdefault(said.injection, []).append(effect)
+        self._link(event.payload.link).shape(event)
 
     def _cleared(self, event: Event[payloads.LinkCleared]) -> None:
-        for effect in self._link(event.payload.link).in_force.pop(event.payload.injection, []):
-            effect.to_s = event.time_s
+        self._link(event.payload.link).clear(event)
 
     _FOLDS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,

@@ -1,16 +1,28 @@
 """Parts of the story of a run: nodes, faults, links and rounds, each as it is now and as it was.
 
-Plain state that `story` fills from events.
+Each takes in the events that are about itself alone; `story` gives them out, and decides what
+depends on other parts.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
-from chaoslab.core.events import Json
-from chaoslab.core.payloads import RoundMerged
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    FaultInjecting,
+    LearnerStep,
+    LinkCleared,
+    LinkClosed,
+    LinkShaped,
+    NodeExited,
+    NodeStarted,
+    OfInjection,
+    RoundMerged,
+)
 
 LEARNER: Final = "learner"
 SYNCER: Final = "syncer"
@@ -94,6 +106,37 @@ class Node:
         if last is None or (last.state, last.incarnation) != (state, self.incarnation):
             self.spans.append(Span(time_s, state, self.incarnation))
 
+    def begin_life(self, event: Event[NodeStarted]) -> None:
+        """A process of it has started."""
+        said = event.payload
+        self.incarnation = said.incarnation
+        details: dict[str, Json] = {
+            "incarnation": said.incarnation,
+            "pid": said.pid,
+            "role": said.role,
+            "seq": event.seq,
+        }
+        self.lives.append(Stretch(from_s=event.time_s, details=details))
+
+    def end_life(self, event: Event[NodeExited]) -> None:
+        """Its process has ended."""
+        said = event.payload
+        if self.lives and self.lives[-1].to_s is None:
+            self.lives[-1].to_s = event.time_s
+            self.lives[-1].details |= {"exit_code": said.exit_code, "signal": said.signal}
+        self.step_s, self.gone_s = None, event.time_s
+
+    def take_step(self, event: Event[LearnerStep]) -> None:
+        """It has reported steps; a report that is read after its exit does not count."""
+        said, is_late = event.payload, {State.DEAD, State.LEFT, State.ENDED}
+        if self.state in is_late or self.incarnation != said.incarnation:
+            return
+        self.step, self.loss = said.step, said.loss
+        if said.steps:  # none since its last report: there is no mean
+            self.step_s = said.step_s
+        if self.state is not State.DROPPED:
+            self.enter(self.at_work, event.time_s)
+
     @property
     def at_work(self) -> State:
         """What a learner that steps is doing: stepping, or still on its way, back or in."""
@@ -122,6 +165,37 @@ class Fault:
     """When its trigger was met, if the record says it."""
     details: Mapping[str, Json] = field(default_factory=dict)
     """Its trigger, its settings, and the line of the journal."""
+
+    @classmethod
+    def begun(cls, event: Event[FaultInjecting]) -> Self:
+        """The injection that begins now."""
+        said = event.payload
+        return cls(
+            injection=said.injection,
+            fault=said.fault,
+            targets=said.targets,
+            from_s=event.time_s,
+            spec=said.spec,
+            takes_away=said.takes_away,
+            brings_in=said.brings_in,
+            asked_s=said.asked_s,
+            details={
+                "trigger": said.trigger,
+                "for_s": said.for_s,
+                "seq": event.seq,
+                **{f"setting {name}": value for name, value in said.settings.items()},
+            },
+        )
+
+    def move(self, event: Event[OfInjection]) -> None:
+        """It is injected, is being healed, or is over: healed or failed."""
+        self.status = event.kind.partition(".")[2]
+        if event.kind is Kind.FAULT_INJECTED:
+            self.injected_s = event.time_s
+        elif event.kind is Kind.FAULT_HEALING:
+            self.healing_s = event.time_s
+        else:
+            self.healed_s = event.time_s
 
     @property
     def is_open(self) -> bool:
@@ -155,6 +229,37 @@ class Link:
     in_force: dict[str, list[Effect]] = field(default_factory=dict)
     """By injection, those that last."""
 
+    def open(self, time_s: float) -> None:
+        """A stream begins, and ends the one before."""
+        if self.streams and self.streams[-1].to_s is None:
+            self.streams[-1].to_s = time_s
+        self.streams.append(Stretch(from_s=time_s))
+
+    def close(self, event: Event[LinkClosed]) -> None:
+        """Its stream has ended."""
+        if event.payload.was_open and self.streams and self.streams[-1].to_s is None:
+            self.streams[-1].to_s = event.time_s
+            self.streams[-1].details["closed by"] = event.payload.reason
+
+    def shape(self, event: Event[LinkShaped]) -> None:
+        """An effect begins."""
+        said = event.payload
+        effect = Effect(
+            from_s=event.time_s,
+            details=dict(said.settings),
+            injection=said.injection,
+            effect=said.effect,
+            direction=said.direction,
+            seq=event.seq,
+        )
+        self.effects.append(effect)
+        self.in_force.setdefault(said.injection, []).append(effect)
+
+    def clear(self, event: Event[LinkCleared]) -> None:
+        """The effects of an injection end."""
+        for effect in self.in_force.pop(event.payload.injection, []):
+            effect.to_s = event.time_s
+
 
 class Baseline(NamedTuple):
     """What training did before any fault."""
@@ -168,6 +273,19 @@ class Baseline(NamedTuple):
     tokens_per_s: float | None
     step_ms: Mapping[str, float]
     """By learner."""
+
+    @classmethod
+    def of(cls, event: Event[BaselineMeasured]) -> Self:
+        """As the harness measured it."""
+        said = event.payload
+        return cls(
+            at_s=event.time_s,
+            is_steady=said.is_steady,
+            gap_s_median=said.gap_s_median,
+            gap_s_max=said.gap_s_max,
+            tokens_per_s=said.tokens_per_s,
+            step_ms={learner: 1000 * step_s for learner, step_s in said.step_s.items()},
+        )
 
 
 @dataclass(slots=True, kw_only=True)
