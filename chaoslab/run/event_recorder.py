@@ -42,10 +42,6 @@ class EventRecorder:
         """Seconds since the run began."""
         return self.journal.clock.now_s()
 
-    def sleep_until(self, time_s: float) -> None:
-        """Wait without reading: what nodes report meanwhile is stamped afterwards."""
-        self.journal.clock.sleep_until(time_s)
-
     def read(self, until_s: float, *, leave_s: float = math.inf) -> None:
         """Take in what the fleet reports; waits for something until the clock shows `until_s`.
 

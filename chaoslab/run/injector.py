@@ -94,9 +94,9 @@ class Injector:
 
     # ---------------------------------------------------------------- what the run asks
 
-    def arm(self) -> None:
+    def enable_triggers(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
-        self.waiting.arm()
+        self.waiting.enable_triggers()
 
     @property
     def is_done(self) -> bool:
@@ -260,7 +260,7 @@ class Injector:
             injection=injection, fault=fault, injected_s=asked_s, still_there=prepared
         )
         self._opened.append(one)
-        self.recorder.sleep_until(asked_s)
+        self.recorder.journal.clock.sleep_until(asked_s)  # nothing is read before the fault
         if self._attempt(one, partial(fault.inject, injection, self.recorder.fleet)):
             one.injected_s = self._write(FaultInjected, injection).time_s
             began_s = one.injected_s

@@ -214,13 +214,15 @@ class Operators:
                 return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
             case Ask():
                 progress = self.recorder.progress
-                if order.action in _OF_TRAINING and (progress.is_stopping or progress.is_over):
+                if order.action in _OF_TRAINING and (
+                    progress.is_stopping or progress.is_training_over
+                ):
                     raise _Refused("training has ended")
                 self._DO[order.action](self, order)
         return None
 
     def _let_go(self, order: Ask) -> None:
-        if not self.injector.waiting.is_armed:
+        if not self.injector.waiting.are_triggers_enabled:
             raise _Refused("the baseline is not known yet: wait for the phase `inject`")
         held = self.injector.waiting.held
         specs = [order.spec] if order.spec else [spec for spec in held if held[spec]]

@@ -149,7 +149,7 @@ class Run:
             self._start()
             self._set_pace()
             self._measure_baseline()
-            self._inject()
+            self._run_faults()
             self._settle()
             self._stop()
             if self.plan.is_evaluated:
@@ -157,7 +157,7 @@ class Run:
         return self.outcome
 
     def _start(self) -> None:
-        self._enter("start")
+        self._note_phase("start")
         keeps_training = self.has_faults or self.basis.is_twin
         nodes = NodesStart(launch=self.launch, directory=self.directory, run_loop=self.run_loop)
         nodes.start(keeps_training=keeps_training)
@@ -165,7 +165,7 @@ class Run:
 
     def _set_pace(self) -> None:
         """Every learner keeps the step time that the plan asks for, if it asks for one."""
-        self._enter("baseline")
+        self._note_phase("baseline")
         if not self.pacer.is_asked:
             return
         self._train_until(self.pacer.is_known, within_s=START_S)
@@ -180,7 +180,7 @@ class Run:
         self.pacer.begin()
         self._train_until(lambda: not self.pacer.missing(), within_s=START_S)
         missing = self.pacer.missing()
-        if missing and not self.run_loop.is_over:
+        if missing and not self.run_loop.is_training_over:
             raise Ended(
                 RunOutcome.ABORTED,
                 f"nothing was injected: {', '.join(missing)} did not report within {START_S:g} s "
@@ -204,11 +204,11 @@ class Run:
                 contributors=self._baseline_contributors(),
             )
             self.recorder.note(measured)
-            is_last = self.run_loop.is_over or not windows_left
+            is_last = self.run_loop.is_training_over or not windows_left
             is_too_fast = not is_last and self.pacer.is_too_short(since_s)
             if not self.has_faults or (measured.is_steady and not is_too_fast):
                 return
-            if self.run_loop.is_over:
+            if self.run_loop.is_training_over:
                 break
             first_round = last_round
             if is_too_fast:
@@ -224,10 +224,10 @@ class Run:
         training = self.plan.training
         return training.learner_names if training.contribute == "all" else ()
 
-    def _inject(self) -> None:
-        """All faults. Training that has reached its stop rule goes on while one is at work."""
-        self._enter("inject")
-        self.injector.arm()
+    def _run_faults(self) -> None:
+        """Train until all faults are over, beyond the stop rule if one is at work."""
+        self._note_phase("inject")
+        self.injector.enable_triggers()
         self._train_until(
             lambda: (
                 self.injector.is_done
@@ -240,7 +240,7 @@ class Run:
 
         Then, if there were faults, as many rounds follow as there were before them to compare.
         """
-        self._enter("settle")
+        self._note_phase("settle")
         self._await_contributions()
         pending = self.injector.pending()
         self.recorder.note(RunSettled(is_settled=not pending, pending=tuple(pending)))
@@ -262,14 +262,14 @@ class Run:
             ),
             within_s=self.plan.settle_s,
         )
-        if self.injector.is_busy and not self.run_loop.is_over:
+        if self.injector.is_busy and not self.run_loop.is_training_over:
             self._train_until(lambda: not self.injector.is_busy)
             self._await_contributions()
             self._train_on()
 
     def _stop(self) -> None:
         """What is open is healed. Training ends by its own rule, unless others had started it."""
-        self._enter("stop")
+        self._note_phase("stop")
         if isinstance(self.fleet, Attached):
             self.injector.close("the run is over")
             return
@@ -294,7 +294,7 @@ class Run:
     def _end_workers(self, whole: Whole) -> None:
         """Tell those of a script to end, unless they have; what they do last, they may do."""
         self.injector.close("training ended")
-        if not self.run_loop.is_over:
+        if not self.run_loop.is_training_over:
             for follows in whole.stop():
                 self.recorder.take(follows)
             self.run_loop.end_nodes("SIGTERM", within_s=FINISH_S)
@@ -302,13 +302,13 @@ class Run:
     def _release_syncer(self) -> None:
         """Tell the syncer that it need not go on; again, while it is out of reach."""
         again_s = AGAIN_S
-        while not self.run_loop.is_over:
+        while not self.run_loop.is_training_over:
             if self.run_loop.signal(SYNCER, "SIGTERM"):
                 again_s = math.inf
-            self.run_loop.until(lambda: self.run_loop.is_over, within_s=again_s)
+            self.run_loop.until(lambda: self.run_loop.is_training_over, within_s=again_s)
 
     def _evaluate(self) -> None:
-        self._enter("evaluate")
+        self._note_phase("evaluate")
         try:
             self.fleet.start(self.launch.evaluator())
         except FleetError as error:
@@ -394,13 +394,13 @@ class Run:
 
     def _train_until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> None:
         """Wait until `is_done`, at most until training is over."""
-        self.run_loop.until(lambda: is_done() or self.run_loop.is_over, within_s=within_s)
+        self.run_loop.until(lambda: is_done() or self.run_loop.is_training_over, within_s=within_s)
 
     def _await_contributions(self) -> None:
         """Wait until nobody that a fault took away is missing, at most for the plan's `settle`."""
         self._train_until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
 
-    def _enter(self, phase: str) -> None:
+    def _note_phase(self, phase: str) -> None:
         self.recorder.note(PhaseEntered(phase=phase))
 
 

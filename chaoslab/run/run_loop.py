@@ -206,14 +206,14 @@ class RunLoop:
             self._operators.close()
 
     @property
-    def is_over(self) -> bool:
+    def is_training_over(self) -> bool:
         """Whether the syncer has ended training by its stop rule."""
-        return self._progress.is_over
+        return self._progress.is_training_over
 
     @property
     def _since_s(self) -> float | None:
         """Since when training must go on; None while it need not."""
-        return None if self.is_over else self._training_since_s
+        return None if self.is_training_over else self._training_since_s
 
     def _defer_observers(self, *, is_urgent: bool) -> None:
         """Let wait what may take long: observers, and the collection of garbage."""
@@ -285,7 +285,7 @@ class RunLoop:
             key = "limits.timeout" if self.interrupts.inbox is None else "gameday.length"
             self._abort(key, f"the run took longer than {limit_s:g} s")
         progress = self._progress
-        if progress.links_lost and not progress.is_over:
+        if progress.links_lost and not progress.is_training_over:
             self._abort("links lost", progress.links_lost)
         if (since_s := self._since_s) is None:
             return

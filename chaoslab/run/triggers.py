@@ -78,7 +78,7 @@ class Progress:
     """When an injection of each fault of the plan was first healed, by the fault's id."""
     is_stopping: bool = False
     """Whether the syncer said that training has ended; learners end from now on."""
-    is_over: bool = False
+    is_training_over: bool = False
     """Whether the syncer gave its final account."""
     is_stop_rule_met: bool = False
     """Whether the stop rule of training is met and training goes on for the harness."""
@@ -202,7 +202,7 @@ class Progress:
         self.roles[said.node] = Role(said.role)
         if self.roles[said.node] is Role.SYNCER:
             self.members.clear()  # its last life took all memberships with it
-            self.is_stopping = self.is_over = False
+            self.is_stopping = self.is_training_over = False
         self.incarnations[said.node] = said.incarnation
         self.periods_s.pop(said.node, None)
         self.exits.pop(said.node, None)
@@ -217,7 +217,7 @@ class Progress:
         """The syncer alone says how far the end of training is; a learner's word does not count."""
         self.is_stop_rule_met |= isinstance(said, SyncerStopRuleMet)
         self.is_stopping |= isinstance(said, SyncerStopped)
-        self.is_over |= isinstance(said, SyncerFinal)
+        self.is_training_over |= isinstance(said, SyncerFinal)
 
     def _step(self, said: LearnerStep, time_s: float) -> None:
         self.steps[said.learner] = said.step

@@ -1,7 +1,7 @@
 """Waiting injections of a run: which they are, when each is due, and what is done beforehand.
 
-    by time ──────────────────────► sorted once ─► due, prepare: known in advance
-    put_later ─► by time from `arm` on ─┘
+    by time ─────────────────────────► sorted once ─► due, prepare: known in advance
+    put_later ─► `enable_triggers` ─┘
     by round, step, loss, phase … ─► asked again after events that count ─► due
        └── by round: prepare, a few rounds before
     of an entry that is held ─► fault.held when its trigger comes ─► release ─► due at once
@@ -32,7 +32,7 @@ of a fault that is prepared, before the janitor counts them as overdue."""
 
 @dataclass(slots=True, kw_only=True)
 class WaitingInjections:
-    """Injections that were not begun. Triggers count from `arm` on."""
+    """Injections that were not begun. Triggers count from `enable_triggers` on."""
 
     recorder: EventRecorder
     phase_triggers: PhaseTriggers
@@ -43,11 +43,11 @@ class WaitingInjections:
     _by_time: list[tuple[float, int, Injection]] = field(default_factory=list)
     """When it is due, once that is settled, and its number; the earliest first."""
     _later: list[Injection] = field(default_factory=list)
-    """Their times count from `arm` on."""
+    """Their times count from `enable_triggers` on."""
     _others: list[Injection] = field(default_factory=list)
     _prepared: dict[str, StillThere] = field(default_factory=dict)
     """By injection: how much of what was done beforehand is still there."""
-    _armed_s: float | None = None
+    _enabled_s: float | None = None
     _held: list[Injection] = field(default_factory=list)
     _reached: set[str] = field(default_factory=set)
     """Ids of entries that are held, and whose trigger has come."""
@@ -70,24 +70,24 @@ class WaitingInjections:
     def __bool__(self) -> bool:
         return bool(self._by_time or self._later or self._others or self._held)
 
-    def arm(self) -> None:
+    def enable_triggers(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
-        self._armed_s = self.recorder.now_s
-        first_s = self._by_time[0][0] if self._by_time else self._armed_s
-        shift_s = max(0.0, self._armed_s - first_s)
+        self._enabled_s = self.recorder.now_s
+        first_s = self._by_time[0][0] if self._by_time else self._enabled_s
+        shift_s = max(0.0, self._enabled_s - first_s)
         self._by_time = [(time_s + shift_s, n, one) for time_s, n, one in self._by_time]
         for one in self._later:
-            due_s = round(self._armed_s + (one.trigger.time_s or 0.0), 3)
+            due_s = round(self._enabled_s + (one.trigger.time_s or 0.0), 3)
             self._add(replace(one, trigger=Trigger(time_s=due_s)))
         self._later = []
 
     def put_later(self, injections: Iterable[Injection]) -> None:
-        """More of them, whose triggers by time count from `arm` on."""
+        """More of them, whose triggers by time count from `enable_triggers` on."""
         self._later += injections
 
     def ask(self) -> None:
         """Ask the nodes for the protocol points that injections wait for."""
-        if self._armed_s is not None:
+        if self._enabled_s is not None:
             self.phase_triggers.ask(self._others)
 
     def let_go(self) -> None:
@@ -98,7 +98,7 @@ class WaitingInjections:
         """When injections are due, as far as that is known: of those by time the next one, and
         all until `until_s`.
         """
-        if self._armed_s is None:
+        if self._enabled_s is None:
             return
         for index, (time_s, _, injection) in enumerate(self._by_time):
             if index and time_s > until_s:
@@ -106,7 +106,7 @@ class WaitingInjections:
             yield time_s, injection
         for injection in self._others:
             if (known_s := self._due_s(injection)) is not None:
-                yield max(known_s, self._armed_s), injection
+                yield max(known_s, self._enabled_s), injection
 
     def _due_s(self, injection: Injection) -> float | None:
         if (released_s := self._released_s.get(injection.id)) is not None:
@@ -119,9 +119,9 @@ class WaitingInjections:
     # ---------------------------------------------------------------- held for an operator
 
     @property
-    def is_armed(self) -> bool:
+    def are_triggers_enabled(self) -> bool:
         """Whether triggers count."""
-        return self._armed_s is not None
+        return self._enabled_s is not None
 
     @property
     def held(self) -> Mapping[str, bool]:
@@ -130,7 +130,7 @@ class WaitingInjections:
 
     def look(self) -> None:
         """Write down which of those that are held have become due."""
-        if self._armed_s is None:
+        if self._enabled_s is None:
             return
         for one in self._held:
             known_s = None if one.spec in self._reached else self._due_s(one)
@@ -231,7 +231,7 @@ class WaitingInjections:
         """Do beforehand what is possible for injections that are due within so long, or after the
         next few rounds.
         """
-        if self._armed_s is None or not self:
+        if self._enabled_s is None or not self:
             return
         now_s = self.recorder.now_s
         for asked_s, injection in tuple(self.due(until_s=now_s + within_s)):

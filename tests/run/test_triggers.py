@@ -180,11 +180,11 @@ def test_training_is_over_when_the_syncer_says_so_and_not_by_the_word_of_a_learn
     left: dict[str, Json] = {"learner": "learner-0", "reason": "stopped"}
     told.tell(Kind.LEARNER_LEFT, left, at_s=5.0, source="learner-0")
     assert not told.progress.is_stopping
-    assert not told.progress.is_over
+    assert not told.progress.is_training_over
     told.tell(Kind.SYNCER_STOPPED, {"reason": "9 rounds"}, at_s=6.0, source="syncer")
     assert told.progress.is_stopping
     told.tell(Kind.SYNCER_FINAL, {"rounds": 9}, at_s=7.0, source="syncer")
-    assert told.progress.is_over
+    assert told.progress.is_training_over
 
 
 # ---------------------------------------------------------------- abort rules
