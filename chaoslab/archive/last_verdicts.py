@@ -48,7 +48,7 @@ class State(StrEnum):
 
 
 _EXIT_CODES = {State.PASS: ExitCode.PASS, State.FAIL: ExitCode.FAIL}
-"""All others are UNKNOWN: nobody can tell whether the plan would pass now."""
+"""All others are UNKNOWN: whether the plan would pass now is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,7 +181,7 @@ def _checkpoints(history: History) -> Iterator[tuple[str, float]]:
 
 
 def _merges(history: History) -> Iterator[tuple[str, float]]:
-    """Of rounds to which everybody answered: merge, write, publish; then adoptions."""
+    """Of rounds to which all answered: merge, write, publish; then adoptions."""
     until_s = _until_s(history)
     accepted = {event.payload.round: event.time_s for event in history.of(PushAccepted)}
     stored = {event.payload.round: event for event in history.of(RoundStored)}

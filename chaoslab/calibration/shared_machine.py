@@ -31,7 +31,7 @@ _FLEETS = frozenset({"local", "docker"})
 
 
 def cores_of(history: History) -> int | None:
-    """Cores of the machine that all nodes share; None if they do not, or nobody knows."""
+    """Cores of the machine that all nodes share; None if they do not, or it is not known."""
     begun, sampled = history.last(RunStarted), history.last(MachineSampled)
     if begun is None or sampled is None or begun.payload.fleet not in _FLEETS:
         return None
@@ -64,7 +64,7 @@ def work_s(history: History, start_s: float, end_s: float) -> float:
 
 
 def step_work_s(history: History, until_s: float) -> Iterator[float]:
-    """Processor time of a step, from each second in which nobody started.
+    """Processor time of a step, from each second in which no node started.
 
     That of all nodes by the steps of all learners, so that what else they do counts with them; none
     where learners compute on other devices.
@@ -119,7 +119,7 @@ def _demand(history: History) -> float:
 
 
 def _undisturbed(history: History, until_s: float) -> Iterator[Event[MachineSampled]]:
-    """Samples of the machine in whose window learners trained and nobody started."""
+    """Samples of the machine in whose window learners trained and no node started."""
     starting, training = history.once(_starting), history.once(_training)
     for event in history.between(0.0, until_s, MachineSampled):
         since_s = event.time_s - event.payload.window_s

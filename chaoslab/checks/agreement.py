@@ -2,7 +2,7 @@
 
     round.merged (fragment, version) ─ digest ─┬─► learner.joined      what a rejoiner begins with
                                                ├─► learner.adopted     every one, as it happens
-                                               ├─► learner.final       everybody alive at the end
+                                               ├─► learner.final       all alive at the end
                                                └─► syncer.final        in memory and read from disk
 
 No final account is expected of a learner that is under a fault when training ends.
@@ -94,7 +94,7 @@ def _expected(history: History) -> set[str]:
 def _joined_wrongly(history: History, published: _Published) -> Iterator[Violation]:
     """What a learner has on its device when it joins, against the versions that it says it holds.
 
-    Initial parameters were never merged, so nobody wrote down what they are.
+    Initial parameters were never merged, so no event says what they are.
     """
     for event in history.of(LearnerJoined):
         digests, donor = event.payload.digests, event.payload.donor

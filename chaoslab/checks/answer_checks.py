@@ -5,7 +5,7 @@
 
     {check: injections, min_proved: 20}              so many injections are proved
 
-A plan that names neither answer expects both to be yes: NO is a FAIL, and one that nobody knows is
+A plan that names neither answer expects both to be yes: NO is a FAIL, and one that is not known is
 UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to return.
 """
 
@@ -153,9 +153,9 @@ def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
 
 
 def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
-    """What stands against PASS by what the plan does not name: NO, or nobody knows.
+    """What stands against PASS by what the plan does not name: NO, or not known.
 
-    An answer that nobody knows is left to a finding that is no PASS already, if there is one. Left
+    An answer that is not known is left to a finding that is no PASS already, if there is one. Left
     out is what cannot be asked of this run: accounts that the record lacks, a cadence without a
     settled stretch that is long enough, and a pace that is in order, but compared with a baseline
     that its plan lets be noisier.

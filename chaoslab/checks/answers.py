@@ -90,7 +90,7 @@ def training_continued(history: History) -> bool | None:
     False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
     and than 5 s, or a script `began_anew`. True: neither, and training ended by its own rule. None:
     nothing was measured, or the run or its record was cut short before the end could be seen. The
-    time for which an injection kept the syncer away, so that nobody could merge, is taken off the
+    time for which an injection kept the syncer away, so that nothing was merged, is taken off the
     gap, the start of its next process included, unless the plan never gives the syncer back.
     """
     start_s = baseline_end_s(history)

@@ -56,7 +56,7 @@ class _Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cadence:
-    """Rounds, and those of each fragment, come as often as before while nobody is disturbed."""
+    """Rounds, and those of each fragment, come as often as before while no learner is disturbed."""
 
     name: ClassVar[str] = "cadence"
     summary: ClassVar[str] = "rounds of every fragment come to the end as often as before"

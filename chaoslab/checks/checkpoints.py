@@ -5,7 +5,7 @@
     checkpoint.failed ────────► checkpoint.saved      once the disk has room, the next one is whole
 
 A checkpoint that was said to be saved is on the disk, also after a kill or a power cut: only damage
-that the record shows excuses a start that does not find it. Nobody waits for a checkpoint; whether
+that the record shows excuses a start that does not find it. No node waits for a checkpoint; whether
 training waits for a disk is a matter for `survivors`.
 """
 

@@ -1,11 +1,11 @@
-"""Does a slow learner count for what it does? Its weight follows its tokens, and nobody waits.
+"""Share of a slow learner: its weight follows its tokens, and no other learner waits for it.
 
     tokens trained   learner-0 ▇▇▇▇  learner-1 ▇▇▇▇  learner-2 ▇▇ (slow)
     weight in merges learner-0 ▇▇▇▇  learner-1 ▇▇▇▇  learner-2 ▇▇      within the bound: followed
 
-Judged over the time in which a fault slowed somebody; without such a fault over all of training
+Judged over the time in which a fault slowed a learner; without such a fault over all of training
 since the baseline, because chips may differ from the start. A learner that was away for a part of
-it is not compared. While the syncer was away, and until it had heard everybody and merged all
+it is not compared. While the syncer was away, and until it had heard all learners and merged all
 again, weights follow the order of returns: that time is left out.
 """
 
@@ -58,7 +58,7 @@ class _Account:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContributionShare:
-    """A slow learner's weight follows its tokens; it is not dropped, and drags nobody."""
+    """A slow learner's weight follows its tokens; it is not dropped, and slows no other."""
 
     name: ClassVar[str] = "contribution_share"
     summary: ClassVar[str] = (
@@ -74,7 +74,7 @@ class ContributionShare:
     """Merges that it takes to judge."""
 
     def judge(self, history: History) -> Finding:
-        """Compare shares, then look whether anybody was dropped or waited for."""
+        """Compare shares, then look whether one was dropped or waited for."""
         slow = tuple(slowed(history))
         stretches = without(_stretches(history, slow), _syncer_away(history))
         rounds = [e for e in history.of(RoundMerged) if holds(stretches, e.time_s)]
@@ -144,7 +144,7 @@ def _syncer_away(history: History) -> Stretches:
 
 
 def _over_s(history: History, outage: Outage) -> float:
-    """When everybody had been heard again and every fragment been merged once more."""
+    """When all learners had been heard again and every fragment been merged once more."""
     heard_s = [event.time_s if event else outage.until_s for event in outage.returns.values()]
     merged_s = whole_s(history, outage)
     return max([outage.until_s if merged_s is None else merged_s, *heard_s])

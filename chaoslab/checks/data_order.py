@@ -26,7 +26,7 @@ from chaoslab.record.history import History
 _UNHEARD_STEPS = 16
 _LATE_S = 1.0
 _FASTER = 2.0
-"""Steps that a learner makes and nobody hears of come at no more than so many times its pace."""
+"""Steps that a learner makes and does not report come at no more than so many times its pace."""
 
 
 def disordered_data(history: History) -> Iterator[Violation]:
@@ -76,7 +76,7 @@ def _strays(history: History, learner: str, found: Duty | None) -> Iterator[Viol
 def _repeats(history: History, learner: str) -> Iterator[Violation]:
     """Its joins behind what was merged of its work when the syncer let it in.
 
-    What another life did after a fault came to it does not count: nobody can know what the syncer
+    What another life did after a fault came to it does not count: it is not known what the syncer
     had heard of it.
     """
     taken = [a.stories[0].injecting for a in absences(history) if a.learner == learner]

@@ -42,7 +42,7 @@ _SILENT_S, _MOSTLY = 1.0, 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """Every victim is suspected or dropped in time, and nobody that is at work is dropped."""
+    """Every victim is suspected or dropped in time, and no learner at work is dropped."""
 
     name: ClassVar[str] = "detection"
     summary: ClassVar[str] = "the syncer misses each victim in time and drops no other learner"

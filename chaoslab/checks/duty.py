@@ -3,8 +3,8 @@
     learner-2   ── baseline ──┤ on duty │▇▇▇ fault ▇▇ heal ▇▇│ on duty ├─ training ends
                                                              └ its first contribution
 
-Time in which an injection kept the syncer away is nobody's duty, nor that until all fragments were
-merged again. Reads only.
+Time in which an injection kept the syncer away is no learner's duty, nor that until all fragments
+were merged again. Reads only.
 """
 
 from bisect import bisect_left, bisect_right
@@ -64,7 +64,7 @@ class Duty:
             for event in history.of(MachineSampled)
             if is_full(event) or event.payload.nodes == 0
         )
-        """When learners may have lacked a core: where no node is on this machine, nobody knows."""
+        """When learners may have lacked a core: where no node is on this machine, not known."""
         self._given = {learner: _Given.of(history, learner) for learner in history.learners}
         begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
         self.baseline = (next(begun_s, 0.0), baseline_s)
@@ -108,7 +108,7 @@ class Duty:
         self, learner: str, start_s: float, end_s: float, within: Stretches | None = None
     ) -> float | None:
         """Its steps per second on duty (or `within`) in a stretch, against the baseline; None if it
-        has no duty there, waited for rounds or for others for most of it, or nobody has a pace.
+        has no duty there, waited for rounds or for others for most of it, or no pace is known.
         """
         within = self.of[learner] if within is None else within
         duty = [(max(a, start_s), min(b, end_s)) for a, b in within]
@@ -245,7 +245,7 @@ def _waits(history: History, learner: str) -> Iterator[tuple[float, float]]:
 def settled(history: History) -> Stretches:
     """When all learners that are there train from one state, from the baseline to the end of
     training: none is under a fault or on its way back, the syncer is not away, and a round of each
-    fragment was merged since. A learner that never came back disturbs nobody.
+    fragment was merged since. A learner that never came back disturbs no other.
     """
     baseline_s = baseline_end_s(history)
     rounds = rounds_with_work(history)
@@ -317,7 +317,7 @@ def _syncerless(history: History, learner: str) -> Iterator[tuple[float, float]]
 
 
 def _asked_to_leave(history: History, learner: str) -> Iterator[tuple[float, float]]:
-    """From when it left in order because somebody asked it to, to the first contribution of its
+    """From when it left in order because it was asked to, to the first contribution of its
     next life, or for good.
 
     That it was asked is its own word: without a next life, the record has to show that it left.

@@ -3,7 +3,7 @@
     Verdict ─► Gate.judge ─► exit code, and why it is not the verdict's own
 
 The verdict itself, its file and its reports stay as they are: they say what the run was, not what
-somebody accepts.
+is accepted.
 """
 
 from collections import Counter

@@ -130,7 +130,7 @@ def _steps(after: _After, learner: str) -> Sequence[Event[LearnerStep]]:
 
 
 def _others(after: _After) -> float | None:
-    """How much slower learners without a fault have become, at least 1; None if nobody can say."""
+    """How much slower learners without a fault have become, at least 1; None if it is not known."""
     history, begin_s = after.history, after.story.injecting.time_s
     from_s = begin_s - _CALM_BEFORE_S
     hit = {

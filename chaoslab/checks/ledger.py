@@ -4,7 +4,7 @@
     raw = committed + discarded + in flight       for every life that reached the end
     lost, for a life that did not                 at most its work since its last accepted push
 
-What a killed process did after its last line was never seen by anybody: it is lost and unseen, and
+What a killed process did after its last line was never seen: it is lost and unseen, and
 no fault of the ledger. So are pushes that were on the wire when either side went away.
 """
 
@@ -42,7 +42,7 @@ from chaoslab.core.units import Duration, plural
 from chaoslab.record.history import History
 
 _Who: TypeAlias = str | int | None
-"""A learner, the membership with an epoch, or everybody."""
+"""A learner, the membership with an epoch, or all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
     run.started `without` ─┐
     needs of each check ───┴─► judgeable ─► checks as they can be judged, and what was left out
 
-A run may have no fault-free twin because nobody asked for one. What would have been compared with
+A run may have no fault-free twin because none was asked for. What would have been compared with
 it is then no doubt about the run. A twin that was asked for and is missing is one.
 """
 

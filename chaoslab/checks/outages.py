@@ -1,6 +1,6 @@
 """Outages of the syncer by injections, and how every learner came back to it.
 
-    rounds ─┤ injecting ── nobody can merge ── healing ├─ ready ── learner-1 ── learner-0 ─► rounds
+    rounds ─┤ injecting ── no round merges ─── healing ├─ ready ── learner-1 ── learner-0 ─► rounds
               the learners go on stepping ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
 
 The learners live on and are still cut off: each of them that was a member has to be heard again.
@@ -112,7 +112,7 @@ def outages(history: History) -> tuple[Outage, ...]:
 
 
 def syncer_away_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
-    """Seconds of a stretch for which an injection kept the syncer away, so that nobody could merge.
+    """Seconds of a stretch for which an injection kept the syncer away, so that nothing was merged.
 
     The start of the next process of the syncer is a part of it, `start_s` at most.
     """

@@ -66,7 +66,7 @@ def unless_overrun(
     """The finding; UNKNOWN if too many periods were lost in the baseline or in what was `judged`.
 
     A FAIL for anything but a speed stands. What learners `without` lost excuses nothing, unless
-    there was nobody else.
+    there was no other.
     """
     if finding.outcome is Outcome.UNKNOWN or not set(finding.codes) <= OF_SPEED:
         return finding

@@ -84,7 +84,7 @@ class _Window(NamedTuple):
     last: Event[RoundMerged]
     fragment: int | None = None
     """The one whose rounds it holds alone, without a look at weight and steps; None: all. There are
-    such windows only where nobody is slow because it lacks a core."""
+    such windows only where no learner is slow because it lacks a core."""
     fault: FaultWindow | None = None
     """The fault that is open on the learner, and leaves it at work."""
 
@@ -218,7 +218,7 @@ class _Usual:
 
     @property
     def is_known(self) -> bool:
-        """Whether anybody contributed in the baseline."""
+        """Whether any learner contributed in the baseline."""
         return any(self._shares.values())
 
     def share(self, learner: str) -> float:

@@ -4,7 +4,7 @@
                                                      └─ peers that no fault had taken away by then;
                                                         if none is left, the others that came back
 
-Samples of a learner that is not on duty count for nobody. A learner that was never away is compared
+Samples of a learner that is not on duty are not counted. A learner that was never away is compared
 with its like alone: of two, the one that was not away shows what is usual. Reads only.
 """
 

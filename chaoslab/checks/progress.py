@@ -137,7 +137,7 @@ def _rounds_under_faults(
 ) -> int:
     """Rounds merged while an injection was open or its victims not back; all without faults.
 
-    Nobody can merge while the syncer is away, so all rounds after that count.
+    Nothing is merged while the syncer is away, so all rounds after that count.
     """
     stretches = [(window.start_s, window.end_s) for window in windows]
     if not stretches:

@@ -100,7 +100,7 @@ class RealWork:
     def _losses(self, history: History) -> Iterator[Violation]:
         """The first window of each learner whose loss is not that of its peers.
 
-        Whether the workers of a script train one model, nobody knows.
+        Whether the workers of a script train one model is not known.
         """
         untrained = _untrained(history)
         if untrained is None or script_of(history) is not None:

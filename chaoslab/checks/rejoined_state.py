@@ -152,7 +152,7 @@ def _off_schedule(
         return None
     nearest = before[-1][0]
     if not later and not _FARTHEST_STEPS <= nearest >= said.step - _FARTHEST_STEPS:
-        return None  # nobody was near that step
+        return None  # no other learner was near that step
     rates = [each for _, each in (*before, *later)]
     is_too_low = bool(later) and rate * _TIMES < min(rates)
     if rate <= _TIMES * max(rates) and not is_too_low:
@@ -190,9 +190,9 @@ def _moments(joins: Sequence[Event[LearnerJoined]], history: History) -> Iterato
 def _without_donor(
     found: CheckpointFound | None, fresh: set[str | None]
 ) -> tuple[str, set[str | None]]:
-    """Whose moments it has to have, and their digests; none if nobody can know."""
+    """Whose moments it has to have, and their digests; none if they are not known."""
     if found is None:
-        return "nobody", set()
+        return "", set()
     if found.file is None:
         return "an untrained model", fresh
     return f"its checkpoint {found.file}", {found.moments}

@@ -1,7 +1,7 @@
 """Repair time of a lost slice, and the parts that it consists of.
 
     begun ─── in the provider's queue ─── being created ─── up ─── its node starts ─── back
-      └────────────── what nobody can shorten ─────────────┘         (its first step there)
+      └────────────── what no plan can shorten ────────────┘         (its first step there)
 
 Waiting for the provider is told apart from what the system under test does with the slice.
 """

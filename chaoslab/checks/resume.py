@@ -202,7 +202,7 @@ def _can_say_saves(script: ScriptStarted | None) -> bool:
 
 def _newest_saved(life: Life, history: History) -> int | None:
     """Step of the newest checkpoint that was saved before a life began: by the worker itself, or,
-    if it never says so, by any. None: nobody said that one was.
+    if it never says so, by any. None: no worker said that one was.
     """
     said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
     own = [e for e in said if e.payload.node == life.joined.payload.learner]

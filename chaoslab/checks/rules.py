@@ -4,7 +4,7 @@
           │ no                │ no, or not undone  │ no        themselves? ─► clean?
           │                   │                    │                │ no         │ no
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
-    a node ended, or left, that nobody asked to; a life took part that was never started ─► FAIL
+    a node ended, or left, that was not asked to; a life took part that was never started ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing, but for
 `contact`, which tells of what came late.
@@ -275,7 +275,7 @@ def _contact(history: History) -> Iterator[Finding]:
 
 
 def _refused(history: History) -> Iterator[Finding]:
-    """What a node said and the journal does not hold: nobody knows what else was the case."""
+    """What a node said and the journal does not hold: what else was the case is not known."""
     exits, left = history.of(NodeExited), history.last(RunLeft)
     found: list[tuple[Event, str, int]] = [
         (one, one.payload.node, one.payload.refused_lines) for one in exits

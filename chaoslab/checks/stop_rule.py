@@ -1,4 +1,4 @@
-"""Did training end by its stop rule, and by nobody's request? One of the rules of every run."""
+"""End of training, one of the rules of every run: by its stop rule, and not by a request."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping

@@ -35,7 +35,7 @@ _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succession:
-    """A syncer that was away goes on with all that it had published, and with everybody."""
+    """A syncer that was away goes on with all that it had published, and with all learners."""
 
     name: ClassVar[str] = "succession"
     summary: ClassVar[str] = (

@@ -8,8 +8,8 @@ A learner that waits for a round, as synchronous algorithms demand, stalls like 
 finding says what it waited for.
 
 A learner is a survivor of a fault that does not target it, except while it is itself under another
-fault or on its way back from one. Learners that joined later have no baseline, so nobody can tell
-whether they kept their pace.
+fault or on its way back from one. Learners that joined later have no baseline, so it is not
+known whether they kept their pace.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -217,7 +217,7 @@ def _slowest(judged: Sequence[_Pace]) -> Mapping[str, Json]:
 
 
 def _misreported(pace: _Pace) -> Violation | None:
-    """Step times that its step counter contradicts: they are the learner's own word, nobody else's.
+    """Step times that its step counter contradicts: only the learner itself reports them.
 
     The harness may be late to hear a report, and a learner may join again in between.
     """

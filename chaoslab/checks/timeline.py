@@ -190,7 +190,7 @@ def training_end_s(history: History) -> float:
 
 
 def ended_by_its_rule(history: History) -> bool:
-    """Whether training came to its own end: the run let it, and nobody asked the syncer to.
+    """Whether training came to its own end: the run let it, and the syncer was not asked to.
 
     A run that was cut short after that, while it was evaluated, has its training whole.
     """
@@ -229,8 +229,8 @@ def longest_gap(history: History, start_s: float, end_s: float) -> Gap:
 def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
     """Every stretch without a merged round that reaches into [start_s, end_s]; at least one.
 
-    The first may begin with a merge before start_s; the last is the tail up to end_s. A round to
-    which nobody contributed is none.
+    The first may begin with a merge before start_s; the last is the tail up to end_s. A round
+    without contributors is none.
     """
     times_s = [(start_s, -1)]
     for merged in rounds_with_work(history):

@@ -1,7 +1,7 @@
 """Comparability of a run with its fault-free twin: its own, whole, and another record.
 
 run.started of both ─► same seed, learners, training, data, code, machine? ─┐
-the twin's record ───► ended by its stop rule, evaluated, nobody lost? ─────┴─► "", or why not
+the twin's record ───► ended by its stop rule, evaluated, no node lost? ────┴─► "", or why not
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -14,7 +14,7 @@
 
 Each exit is judged by itself: that one exit of a node was asked for excuses no other one. A
 launcher ends its workers together, and with them itself or not. Workers that outlive it by more
-than 1.5 s are orphans: nobody ends them, and they write beside those that are started next.
+than 1.5 s are orphans: nothing ends them, and they write beside those that are started next.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _SLACK_S = 1.0
 
 
 def unrequested(history: History) -> Iterator[Violation]:
-    """Every exit of a learner or the syncer that nobody asked for, in order."""
+    """Every exit of a learner or the syncer that was not asked for, in order."""
     for event in _unasked(history):
         if not event.payload.lease_over:
             yield Violation.at(event, Code.UNEXPECTED_EXIT, said_exit(event), event.payload.node)
@@ -73,7 +73,7 @@ def _unasked(history: History) -> Iterator[Event[NodeExited]]:
 
 def left_early(history: History) -> Iterator[Violation]:
     """Every learner that left before training ended, by its word because training had stopped, or
-    because it had been asked to, and nobody had.
+    because it had been asked to, which it had not.
     """
     yield from _left_unasked(history)
     end = training_end(history)
@@ -122,7 +122,7 @@ def _let_go_s(story: FaultStory, history: History) -> float:
 
 
 def said_exit(event: Event[NodeExited]) -> str:
-    """An exit that nobody asked for, as a sentence."""
+    """An exit that was not asked for, as a sentence."""
     signal = event.payload.signal
     code = event.payload.exit_code
     how = f"was killed by {signal}" if signal else f"exited with code {code}"

@@ -53,7 +53,7 @@ _OPPOSED = -0.05
 _SURE = 6.0
 """Standard errors that the mean must be below 0: of 12 values that chance makes, one in 40,000."""
 _TIMES = 2.0
-"""The mean of the one that is wrong is at least so many times as far below 0 as anybody else's."""
+"""The mean of the one that is wrong is at least so many times as far below 0 as any other."""
 _REPEATED = 2
 """Norms of real updates differ in their last digits; one may be pushed once more unaltered."""
 _FAINT = 0.1
@@ -71,8 +71,8 @@ _LIKE_SIZE = 2.0
 def misdirected_pushes(history: History) -> Iterator[Violation]:
     """The first window of each learner whose updates alone point away from those of its peers.
 
-    Where all point away from each other, as two do if one of them is turned round, nobody can tell
-    which is wrong, nor whether one is: so do those of small shards at the end of training.
+    Where all point away from each other, as two do if one of them is turned round, it is not
+    known which is wrong, nor whether one is: so do those of small shards at the end of training.
     """
     for learner in history.learners:
         yield from islice(_opposed(history, learner), 1)
@@ -116,7 +116,7 @@ def _pointing_away(cosines: Sequence[float]) -> int:
 
 
 def _is_alone(learner: str, window: Sequence[Part]) -> bool:
-    """Whether its mean in these rounds is far below that of anybody else."""
+    """Whether its mean in these rounds is far below that of any other learner."""
     cosines: dict[str, list[float]] = defaultdict(list)
     for part in window:
         for one in part.merged.payload.contributors:

@@ -287,7 +287,8 @@ def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
     """Learners that are back; one that is missing has had its chance without what disturbed the
     run, too.
 
-    Without that time its fault may fall upon the end of training, and takes nobody away any more.
+    Without that time its fault may fall upon the end of training, and takes no learner away any
+    more.
     """
     found = returns(record.history, within_s=within_s)
     if record.undisturbed is None:

@@ -301,7 +301,7 @@ class _OnceData:
 class Event(Generic[P_co]):
     """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any.
 
-    Made by the journal and by what reads it: everybody else says a `Payload`, as an `Observation`.
+    Made by the journal and by what reads it: other writers say a `Payload`, as an `Observation`.
 
     A record has so many of them that all attributes are set at once, and where they are read the
     JSON of `data` stays as it stands in the line. They have no slots for that.
@@ -470,8 +470,8 @@ def encode(value: Json) -> str:
 
 
 def decode(text: str) -> Json:
-    """The value of a JSON text. ValueError if it is none, or if nobody could write it again: it is
-    nested deeper than `DEPTH_MOST`, or a character in it is half of one (a lone surrogate).
+    """The value of a JSON text. ValueError if it is none, or if it could not be written again: it
+    is nested deeper than `DEPTH_MOST`, or a character in it is half of one (a lone surrogate).
     """
     try:
         value: Json = json.loads(text)

@@ -124,7 +124,7 @@ def send(identity: Identity, number: int) -> bool:
 
 
 def has_open(identity: Identity, file: Path) -> bool:
-    """Whether that process has this very file open, and no copy of it; False if nobody can see."""
+    """Whether that process has this very file open, and no copy of it; False if unreadable."""
     descriptors = f"/proc/{identity.pid}/fd"
     try:
         meant, names = file.stat(), os.listdir(descriptors)

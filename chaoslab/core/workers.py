@@ -36,7 +36,7 @@ def _serve_the_parent() -> None:
 
 
 def _end_with_the_parent() -> None:
-    """End if the parent was killed: nobody else would tell this process to."""
+    """End if the parent was killed: no other process would tell this one to."""
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -3,7 +3,7 @@
     slow     ▁▁▁███████▁▁      jitter  ▁▁▃█▁▅▂▇▁▁      thermal  ▁▂▄▆█▆█▆█▅▃▁
 
 A chip that is slow is not a chip that is gone: the learner stays a member, contributes what it has
-trained on, and everybody else goes on at their own pace. All three put one `Slowness` upon each
+trained on, and the others keep their own pace. All three put one `Slowness` upon each
 target and change its strength at each step; by which mechanism is the fleet's choice or the plan's.
 """
 
@@ -214,7 +214,7 @@ class ComputeThermal(_Slowing):
 
 
 def _refuse(factor: float, tolerance: float) -> None:
-    """PlanError for what no chip can be, or nobody can see."""
+    """PlanError for what no chip can be, or no report can show."""
     if factor < 1.25:
         raise PlanError(
             f"`factor: {factor:g}x` cannot be told from noise: write 1.25x or more; for a chip "

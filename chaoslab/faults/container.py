@@ -29,7 +29,7 @@ from chaoslab.record.exits import how_it_ended, was_ended_by
 class NetworkDisconnect(BaseFault):
     """Take the node off its network, as when a cable is pulled, and plug it in again at the heal.
 
-    Nobody is told: open connections fall silent, and go on if the cable is back soon enough.
+    No process is told: open connections fall silent, and go on if the cable is back soon enough.
     """
 
     name = "network.disconnect"

@@ -3,8 +3,8 @@
     control.scale_up   reserve ── start ──► join, adopt, contribute … ── heal: leave in order
     control.leave      member ── SIGTERM ─► goodbye, exit code 0 ─────── heal: start again
 
-Neither breaks anything. Both are faults because a training must stand them at any moment: nobody
-may wait for a learner that leaves, and one that joins takes over the state of the run. That a
+Neither breaks anything. Both are faults because a training must stand them at any moment: no
+learner may wait for one that leaves, and one that joins takes over the state of the run. That a
 learner was let in, and how soon it was of use, is a finding (check `rejoin`), not a doubt about the
 fault.
 """
@@ -62,7 +62,7 @@ class ControlScaleUp(BaseFault):
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Nobody was there before, a process is there now, and the learner says so itself."""
+        """No process was there before, one is there now, and the learner says so itself."""
         if window.incarnation is not None:
             return no_evidence(Code.ALREADY_RUNNING, "was there already when it was to join")
         life = next(iter(lives(window)), None)

@@ -1,7 +1,7 @@
 """Faults by which a link carries everything, but late, slowly or in pieces.
 
 What proves each is measured where bytes arrive, beside what was asked, within a stated tolerance.
-Learners stay in training: nobody is taken away.
+Learners stay in training: none is taken away.
 """
 
 import math
@@ -142,7 +142,7 @@ class NetworkSlice(_Slows):
     size_bytes: Bytes = 1000
     """Of a piece, at most."""
     delay_s: Duration = 0.01
-    """Between two pieces. Without any nobody could tell that the stream was cut."""
+    """Between two pieces. Without any, no record shows that the stream was cut."""
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
@@ -224,7 +224,7 @@ class NetworkLimitData(OneEffect):
 def _carried(window: EvidenceWindow, way: Direction, until_s: float) -> int:
     """Bytes that arrived that way from the injection to about then, as far as was reported.
 
-    A message that broke off in its middle, of a chunk at most, is counted by nobody.
+    A message that broke off in its middle, of a chunk at most, is not counted.
     """
     had = [e.payload.bytes for e in reports(window.before, way)][-1:]
     seen = [e.payload.bytes for e in reports(window.during, way) if e.time_s <= until_s]

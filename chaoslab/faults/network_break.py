@@ -44,7 +44,7 @@ class _BreaksStream(OneEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRefuse(_BreaksStream):
-    """Open connections end and new ones are refused, as if nobody listened."""
+    """Open connections end and new ones are refused, as if no server listened."""
 
     name = "network.refuse"
     summary = "connections end, and new ones are refused"

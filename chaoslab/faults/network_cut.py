@@ -25,17 +25,18 @@ class Silence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPartition(OneEffect):
-    """The targets are cut off from the syncer and everybody on its side, all in one moment.
+    """The targets are cut off from the syncer and all nodes on its side, all in one moment.
 
-    Nobody is told. Learners reach each other by the syncer alone, so the groups are the targets and
-    the rest.
+    No process is told. Learners reach each other by the syncer alone, so the groups are the targets
+    and the rest.
     """
 
     how: Silence = Silence.FREEZE
     """freeze: nothing is lost, as TCP tries again; healed soon enough, streams go on where they
     stood. blackhole: bytes vanish; connections open and stay silent, and the heal ends them."""
     direction: Direction = Direction.BOTH
-    """both: nobody hears anybody; up: the syncer does not hear them; down: they do not hear it."""
+    """both: neither side hears the other; up: the syncer does not hear them; down: they do not hear
+    it."""
 
     name = "network.partition"
     summary = "learners are cut off from the syncer and the others without a word"

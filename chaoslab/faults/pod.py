@@ -26,7 +26,7 @@ from chaoslab.fleet.protocols import able
 from chaoslab.plan.model import Injection
 
 EVICTED: Final = "EvictionByEvictionAPI"
-"""The cluster's word for why it takes a pod away that somebody evicts."""
+"""The cluster's word for why it takes away a pod that is evicted."""
 
 
 class _ByCluster(HitsTogether, EndsProcess):

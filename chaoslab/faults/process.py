@@ -94,7 +94,7 @@ class ProcessKill(HitsTogether, EndsProcess):
             fleet.restart(name)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """The exit of the life that was met, by the signal, and how long nobody replaced it."""
+        """The exit of the life that was met, by the signal, and how long it was not replaced."""
         exited = window.exited
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")

@@ -191,7 +191,7 @@ def _not_hung(window: EvidenceWindow) -> Found | None:
 
 
 def _steps_given(window: EvidenceWindow) -> set[int]:
-    """At which steps its pushes were made, by the syncer's account: the word of somebody else."""
+    """At which steps its pushes were made, by the syncer's account, not its own."""
     from_s = window.begin_s + AFTERGLOW_S
     return {e.payload.step for e in window.of(PushAccepted) if e.time_s > from_s}
 

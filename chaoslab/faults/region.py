@@ -21,7 +21,7 @@ from chaoslab.record.exits import was_ended_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionOutage(EndsProcess):
-    """A region goes dark: its links refuse everybody, and its processes are killed.
+    """A region goes dark: its links refuse all connections, and its processes are killed.
 
     Healed, the links come first; the nodes start again as their next incarnations.
     """

@@ -132,7 +132,7 @@ class Killer(StrEnum):
     KERNEL = "kernel"
     """The kernel: it finds that the cgroup of the learner has no memory left."""
     IMITATION = "imitation"
-    """Nobody: the learner gets the same signal, and no memory is short."""
+    """None: the learner gets the same signal, and no memory is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@
     kill ─► the kernel shuts the file system down ─► … no power for a while … ─► start
               └─ what was not as before when the power was back, file by file
 
-A checkpoint is damaged while nobody uses it, as a disk does it, and read at the next start. What
-proves the fault is the file's hash and what the next life says of it; whether the damage was
+A checkpoint is damaged while no process uses it, as a disk does it, and read at the next start.
+What proves the fault is the file's hash and what the next life says of it; whether the damage was
 believed is judged by the check `checkpoints`. By a power cut nothing need be lost: a node that
-flushes whatever others rely on loses at most what nobody had heard of (`checkpoints`,
-`succession`). Faults on the disk itself are in `storage_room`.
+flushes whatever others rely on loses at most what was not announced (`checkpoints`, `succession`).
+Faults on the disk itself are in `storage_room`.
 """
 
 from dataclasses import dataclass
@@ -180,7 +180,7 @@ def _is_damage(said: StorageDamaged) -> bool:
 def _met_by_script(
     window: EvidenceWindow, exited: Event[NodeExited], damaged: list[Event[StorageDamaged]]
 ) -> Found:
-    """Nobody says what it reads: the damage is met once the next life trains, or has failed to."""
+    """What it reads is not reported: the damage is met once the next life trains, or failed to."""
     later = [e for e in (*window.of(LearnerJoined), *window.of(NodeExited)) if e.seq > exited.seq]
     met = min(later, key=lambda e: e.seq, default=None)
     said = "no life started from it before the fault ended"

@@ -6,7 +6,7 @@
 
 What took effect is decided by the learner's own life, why it did by the provider's states. With
 only the first a fault is weak; with only the second it is failed, whatever the provider says.
-`perform-maintenance` is not among them: it is real maintenance, which nobody can undo.
+`perform-maintenance` is not among them: it is real maintenance, which cannot be undone.
 """
 
 from abc import abstractmethod

@@ -125,8 +125,8 @@ class Hosts:
     """Filled in: `{host}`, the number of this host, from 0, and `{meeting}`, host:port of a free
     port on the machine of host 0 that all of them reach."""
     secret: str
-    """Name of the environment variable for what the processes of an incarnation share, and nobody
-    else knows; the fleet draws it."""
+    """Name of the environment variable for what the processes of an incarnation share, and no
+    other knows; the fleet draws it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

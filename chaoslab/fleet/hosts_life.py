@@ -147,7 +147,7 @@ def of_one_host(spec: NodeSpec, number: str, meeting: str, secret: str) -> NodeS
 def _is_cause(said: NodeExited) -> bool:
     """Whether a process ended by itself, and not because it noticed the end of another one.
 
-    One whose end nobody saw, and that was sent nothing, was taken away because of another one.
+    One whose end was not seen, and that was sent nothing, was taken away because of another one.
     """
     was_asked = said.signal in (said.sent or ())
     is_consequence = said.exit_code == _PEER_LOST or (said.signal == "SIGABRT" and not was_asked)

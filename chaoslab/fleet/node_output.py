@@ -154,7 +154,7 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
 
 
 def _require_fields(report: Observation, role: Role) -> None:
-    """MalformedEvent if it lacks a field by which the harness steers, or is about somebody else."""
+    """MalformedEvent if it lacks a field by which the harness steers, or is about another node."""
     said = report.payload
     if isinstance(said, RoundMerged):
         _ = (said.round, said.contributors, said.committed_tokens)

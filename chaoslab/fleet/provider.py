@@ -143,5 +143,5 @@ class Provider(Protocol):
         ...
 
     def why_not(self) -> str:
-        """Why no slice may be requested any more, by their time; empty if one may. Asks nobody."""
+        """Why no slice may be requested any more, by their time; empty if one may. No call."""
         ...

@@ -128,8 +128,9 @@ def _can_be_simulated(fault: Fault) -> bool:
 
 
 def _training(rng: Random) -> Training:
-    """With one fragment all are waited for: whoever is always the last to be ready adopts what the
-    others merged, begins anew, and may never be heard, so that `succession` would not hold.
+    """With one fragment all are waited for: a learner that is always the last to be ready adopts
+    what the others merged, begins anew, and may never be heard, so that `succession` would not
+    hold.
     """
     learners = rng.choice(_LEARNERS)
     fragments, sync_every = rng.choice((1, 2, 5)), rng.choice((10, 20))

@@ -2,7 +2,7 @@
 
     plan, schedule ─► who, what is broken, what is expected, who can stop it ─► Markdown
                   └─► who is hit by name: in the last section, which responders do not get
-    sealed faults ──► how many, of which kinds, within what; nobody is told which
+    sealed faults ──► how many, of which kinds, within what; not which
 
 The same plan and schedule give the same page. It holds the words of the plan as they are: whoever
 shows or writes it hides what is secret.
@@ -31,7 +31,7 @@ from chaoslab.run.triggers import rule_text
 
 _STOPS = (
     ("abort WHY", "any operator", "all faults are healed, the run ends"),
-    ("Ctrl-C", "whoever sits at its terminal", "the same"),
+    ("Ctrl-C", "the person at its terminal", "the same"),
     (
         "chaoslab halt",
         "its user, in any terminal of that machine",
@@ -44,7 +44,7 @@ _FACILITATOR: Final = "## For the facilitator"
 
 
 def without_victims(charter: str) -> str:
-    """What everybody may read of the page: all but its last section."""
+    """What all participants may read of the page: all but its last section."""
     return charter.partition(f"\n{_FACILITATOR}")[0]
 
 
@@ -106,7 +106,7 @@ def _sealed(plan: FaultPlan, kinds: Sequence[str]) -> Iterator[str]:
             ("left out", "if the limits forbid it by then, or an operator asked for the end"),
         ),
     )
-    yield "They are drawn from the seed, and nobody is told of one before it comes."
+    yield "They are drawn from the seed, and none is announced before it comes."
 
 
 def _people(plan: FaultPlan) -> Sequence[tuple[str, str]]:
@@ -167,7 +167,7 @@ def _targets(plan: FaultPlan, spec: FaultSpec, drawn: Sequence[Injection]) -> st
     """How many are hit, without a name."""
     names = {name for one in drawn for name in one.targets}
     if not drawn:
-        return "nobody: chance or the limits leave it out"
+        return "none: chance or the limits leave it out"
     if not names:
         return "the node that announces the phase of the trigger"
     times = f" each time, {plural(len(drawn), 'time')}" if len(drawn) > 1 else ""

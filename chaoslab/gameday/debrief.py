@@ -148,7 +148,7 @@ def _fault(one: FaultOutcome) -> tuple[str, ...]:
     healed = "never" if one.healed_s is None else elapsed(one.healed_s)
     return (
         f"{one.spec} ({one.fault}{on})",
-        one.hypothesis or ("sealed: nobody was told" if one.is_sealed else "not written"),
+        one.hypothesis or ("sealed: not announced" if one.is_sealed else "not written"),
         _waited(one),
         _decided(one),
         injected,
@@ -169,7 +169,7 @@ def _decided(one: FaultOutcome) -> str:
         for each in one.decisions
     ]
     by_itself = "the draw" if one.is_sealed else "the plan"
-    return "; ".join(said) or ("nobody" if one.is_to_wait else by_itself)
+    return "; ".join(said) or ("no operator" if one.is_to_wait else by_itself)
 
 
 def _evidence(one: FaultOutcome) -> str:
@@ -187,7 +187,7 @@ def _evidence(one: FaultOutcome) -> str:
 def _predictions(history: History, found: Sequence[FaultOutcome]) -> Iterator[str]:
     predicted = [one for one in found if one.predictions]
     if not predicted:
-        yield "Nobody predicted anything."
+        yield "There are no predictions."
         return
     yield _rules(history)
     for one in predicted:
@@ -206,7 +206,7 @@ def _rules(history: History) -> str:
         f"baseline and than {GAP_FLOOR_S:g} s{here}. A time is right within a factor of 2 either "
         "way, or if both are below 1 s. Back is counted from the heal until all victims had a "
         "contribution accepted. Only what was said before the first injection counts. Open: the "
-        "record does not decide it, and it counts for nobody. Right in part counts as wrong."
+        "record does not decide it, and it is not counted. Right in part counts as wrong."
     )
 
 
@@ -247,7 +247,7 @@ def _noticed(one: FaultOutcome) -> tuple[str, str, str]:
     if not one.is_injected:
         return one.spec, "not injected", ""
     if one.noticed_s is None:
-        return one.spec, "never", "nobody"
+        return one.spec, "never", "none"
     return one.spec, elapsed(one.noticed_s), one.noticed_by
 
 

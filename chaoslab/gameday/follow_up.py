@@ -3,7 +3,7 @@
 Verdict ──────► findings: checks that did not PASS ────┐
 outcomes ─┬───► predictions that most got wrong ───────┤
           ├───► evidence that is not proved ───────────┼─► Items, numbered in actions.md
-          ├───► sealed faults that nobody noticed ─────┤
+          ├───► sealed faults that were not noticed ───┤
           └───► faults that people skipped or healed ──┘
 """
 
@@ -47,7 +47,7 @@ def _of_fault(found: FaultOutcome) -> Iterator[str]:
     yield from mistaken(found)
     yield from _unproved(found)
     if found.is_sealed and found.is_injected and found.noticed_s is None:
-        yield f"{found.spec}: nobody wrote down that they noticed it"
+        yield f"{found.spec}: no note says that it was noticed"
     if (skip := found.skipped) is not None:
         yield f"{found.spec}: skipped by {skip.by}{_because(skip.reason)}"
     yield from (f"{found.spec}: healed early {how}" for how in found.healed_early)

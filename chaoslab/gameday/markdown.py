@@ -1,4 +1,4 @@
-"""Markdown of the pages of a game-day: tables whose words stay words, whoever typed them.
+"""Markdown of the pages of a game-day: tables whose words stay words, whatever was typed.
 
 "[a](b) <img>" ─► safe ─► the same to read, and no link, no image
 head, rows ─► table ─► lines of a Markdown table, every cell made safe

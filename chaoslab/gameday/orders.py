@@ -199,4 +199,4 @@ def _nodes(text: str, names: Names) -> tuple[str, ...]:
 def help_lines() -> Sequence[str]:
     """Every command with what it does."""
     lines = [line for form, does in FORMS.values() for line in (form, f"    {does}")]
-    return [*lines, "NAME> COMMAND", "    the same for somebody else at this keyboard"]
+    return [*lines, "NAME> COMMAND", "    the same for another person at this keyboard"]

@@ -43,7 +43,7 @@ class FaultOutcome:
     is_to_wait: bool = False
     """Whether it waits for an operator."""
     is_sealed: bool = False
-    """Whether nobody was to see it before it came."""
+    """Whether no participant was to see it before it came."""
     held: Span | None = None
     """From its trigger to a decision; None: it never waited."""
     decisions: tuple[Decision, ...] = ()
@@ -62,10 +62,10 @@ class FaultOutcome:
     hit: tuple[str, ...] = ()
     """Names of the nodes that were hit."""
     back: Span | None = None
-    """From the heal until all that were taken away contributed; None: nobody was taken away."""
+    """From the heal until all that were taken away contributed; None: no node was taken away."""
     noticed_s: float | None = None
     """From the injection to the first note that names the fault, of one that was sealed also its
-    injection or a node that it hit; None: nobody did."""
+    injection or a node that it hit; None: it was not noticed."""
     noticed_by: str = ""
     predictions: tuple[Prediction, ...] = ()
     """By person, in the order in which they first spoke; nothing that came after it had begun."""
@@ -77,7 +77,7 @@ class FaultOutcome:
 
     @property
     def skipped(self) -> Decision | None:
-        """Who left it out, if somebody did."""
+        """Who left it out; None: no operator did."""
         return next((one for one in self.decisions if one.action is Action.SKIP), None)
 
 

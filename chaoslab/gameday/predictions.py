@@ -4,7 +4,7 @@
     answers of all people ─► Score of each, of the team ─► what most of them got wrong
 
 Open: the record does not decide it, because nothing was injected or the run was cut short. An open
-answer counts for nobody.
+answer is not counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -165,7 +165,7 @@ def _gap_text(gap: Span) -> str:
 
 def _back_text(back: Span | None) -> str:
     if back is None:
-        return "nobody was taken away"
+        return "no node was taken away"
     if back.is_whole:
         return elapsed(back.length_s)
     if not back.length_s:

@@ -46,7 +46,7 @@ class Prediction:
 
 
 def held(history: History, spec: str) -> Span | None:
-    """For how long it waited; to the end of training if nobody decided."""
+    """For how long it waited; to the end of training if no operator decided."""
     event = next((one for one in history.of(FaultHeld) if one.payload.spec == spec), None)
     if event is None:
         return None
@@ -91,7 +91,7 @@ def _is_undecided(history: History, spec: str, stories: Sequence[FaultStory], ev
 
 
 def healed_early(history: History, stories: Sequence[FaultStory]) -> Iterator[str]:
-    """Of each injection that somebody had healed: who, how long it was open, and how long was due.
+    """Of each injection that operators had healed: who, how long it was open, and should have been.
 
     The run loop heals at once, so the first heal after an order is the one that was asked for.
     """

@@ -159,7 +159,7 @@ class Script:
         holds: Iterable[str] = (),
         has_others: bool = False,
     ) -> None:
-        """`holds`: ids of the entries that `by` decides on when nobody else does, see `end`;
+        """`holds`: ids of the entries that `by` decides on when no other operator does, see `end`;
         `has_others`: others decide, in a window of their own.
         """
         self._inbox, self._by, self._holds = inbox, by, tuple(holds)
@@ -173,7 +173,7 @@ class Script:
         self._has_given_up = False
         """Nothing of what is left will be carried out."""
         self._has_others = has_others
-        self._has_nobody = False
+        self._has_no_operator = False
         self._lock = RLock()
 
     def see(self, event: Event) -> None:
@@ -194,12 +194,12 @@ class Script:
             self._advance()
 
     def end(self) -> None:
-        """Nobody adds lines; unless others decide: 5 s after the last line, or after a wait was
+        """No more lines come; unless others decide: 5 s after the last line, or after a wait was
         given up, what is held and did not begin is left out, and a run that waits for its end is
         ended.
         """
         with self._lock:
-            self._has_nobody = not self._has_others
+            self._has_no_operator = not self._has_others
 
     def left(self) -> Lines:
         """The lines that were not carried out yet, in order."""
@@ -229,13 +229,13 @@ class Script:
     def _leave_out(self) -> None:
         has_ended = not self._lines or self._has_given_up
         is_over = self._progress.now_s >= self._since_s + _GRACE_S
-        if self._is_cut or not has_ended or not self._has_nobody or not is_over:
+        if self._is_cut or not has_ended or not self._has_no_operator or not is_over:
             return
-        self._has_nobody = False
+        self._has_no_operator = False
         actions = [(Action.SKIP, spec) for spec in self._progress.not_begun(self._holds)]
         actions += [(Action.END, "")] if self._inbox.keep else []
         for action, spec in actions:
-            reason = "nobody is left to decide"
+            reason = "no operator is left to decide"
             self._inbox.put(Ask(by=self._by, action=action, spec=spec, reason=reason))
 
 

@@ -1,4 +1,4 @@
-"""Drawing of sealed faults: from the seed, within the limits of the plan, shown to nobody.
+"""Drawing of sealed faults: from the seed, within the limits of the plan, shown to no participant.
 
     fleet, links ─► kinds that can be drawn ─┐
     seed ──────────────────────────────────► draw ── limits broken: once more ──► injections

@@ -23,7 +23,7 @@ from chaoslab.report.story import RunStory
 
 COMMANDS: Final = " · ".join((*FORMS, HELP))
 CTRL_C: Final = "Ctrl-C aborts and heals everything"
-KEPT: Final = "training goes on until somebody types `end`"
+KEPT: Final = "training goes on until an operator types `end`"
 
 
 class Printed:

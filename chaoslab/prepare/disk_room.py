@@ -32,7 +32,7 @@ _SNAPSHOTS, _SNAPSHOT_BYTES = 10, 4
 _RECORD_BYTES, _SIMULATED_BYTES = 1_500, 400
 """For each step of each learner, of journal and output; measured with `nano`."""
 _STEP_S: Final = 0.1
-"""Duration of a step of a task, which nobody knows beforehand."""
+"""Duration of a step of a task, which is not known beforehand."""
 _REPORTS_BYTES: Final = 2_000_000
 
 

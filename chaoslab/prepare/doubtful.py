@@ -139,7 +139,7 @@ def _without_pace(plan: FaultPlan) -> Iterator[str]:
 
 
 def _impatient(plan: FaultPlan) -> Iterator[str]:
-    """Times to come back that are longer than the run waits for anybody."""
+    """Times to come back that are longer than the run waits for a learner."""
     for spec in plan.expect:
         if isinstance(spec.settings, Rejoin) and spec.settings.within_s > plan.settle_s:
             within, settle = map(show_duration, (spec.settings.within_s, plan.settle_s))

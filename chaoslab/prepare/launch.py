@@ -30,7 +30,7 @@ from chaoslab.trainers.reading import OWN_LINES
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
 _DECAY_STEPS = 5000
-"""Of a training whose steps nobody knows beforehand."""
+"""Of a training whose steps are not known beforehand."""
 _PROGRAMS = {
     Role.SYNCER: "chaoslab.diloco.syncer",
     Role.LEARNER: "chaoslab.diloco.learner",
@@ -274,7 +274,7 @@ class Launch:
 def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Json]:
     """The syncer's `--settings-json`: the plan's keys, with the algorithm's preset applied.
 
-    `kept`: how many snapshots to spread over a training whose tokens nobody knows beforehand.
+    `kept`: how many snapshots to spread over a training whose tokens are not known beforehand.
 
     Streaming waits for every learner (K = M, and learners wait for rounds); diloco also has one
     fragment and no overlap. With data parallelism the outer step takes what all have, as it is.
@@ -327,7 +327,7 @@ def compilation_cache() -> Path:
 def _evaluate_every(training: Training) -> int | None:
     """A tenth of the tokens that the stop rule stands for when every learner works.
 
-    None when nobody knows: as for the steps, or a task of the plan's own counts the tokens.
+    None when it is not known: as for the steps, or a task of the plan's own counts the tokens.
     """
     if training.evaluate_every is not None or training.task is not None:
         return training.evaluate_every
@@ -338,7 +338,7 @@ def _evaluate_every(training: Training) -> int | None:
 def expected_steps(training: Training) -> float | None:
     """Steps of each learner that the stop rule stands for when every learner works.
 
-    A round of one of P fragments is H steps, divided by P. None when nobody knows: the rule is a
+    A round of one of P fragments is H steps, divided by P. None when it is not known: the rule is a
     time or a loss, or tokens that a task of the plan's own counts.
     """
     stop = training.stop

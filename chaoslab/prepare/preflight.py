@@ -141,7 +141,7 @@ def _named(injection: Injection) -> str:
 
 
 def require_all(links: Links, shapings: Iterable[Shaping]) -> None:
-    """AbilityError if these links cannot do one of them, PlanError if nobody can."""
+    """AbilityError if these links cannot do one of them, PlanError if no links can."""
     for direction, effect in shapings:
         require(links, direction, effect)
         links.caveats(effect)  # which refuses a strength that these links cannot have

@@ -46,7 +46,7 @@ class LinkSetup:
 class PlanText:
     """The plan as YAML: what was asked, and what it resolved to, without its secrets.
 
-    Both are empty for a run whose record nobody keeps; that one does not say where it was made.
+    Both are empty for a run whose record is not kept; that one does not say where it was made.
     """
 
     source: str

@@ -151,7 +151,7 @@ class SharedRuns:
         path = self.results / f"{name}.json"
         if not path.is_file():
             with one_run_at_a_time():
-                if not path.is_file():  # nobody made it while this one waited
+                if not path.is_file():  # no other made it while this one waited
                     replace_file(path, json.dumps(self._result(asked)))
         result = json.loads(path.read_text(encoding="utf-8"))
         if result["error"]:

@@ -151,7 +151,7 @@ class History:
         return self._events
 
     def once(self, view: Callable[..., _V], *more: object) -> _V:
-        """What a view shows of these events, kept until more of them come; nobody changes it."""
+        """What a view shows of these events, kept until more of them come. Not to be changed."""
         length, shown = self._views.get((view, *more), (-1, None))
         if length != len(self._events):
             shown = view(self, *more)

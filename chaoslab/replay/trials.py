@@ -117,7 +117,7 @@ class RealTrials:
 
 
 def write_plan(plan: FaultPlan, candidate: Candidate, path: Path) -> Path:
-    """A candidate as a plan that anybody can run; FleetError when the disk refuses."""
+    """A candidate as a plan that can be run; FleetError when the disk refuses."""
     replace_file(path, resolved_yaml(explicit(plan, candidate)))
     return path
 

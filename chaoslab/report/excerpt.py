@@ -91,7 +91,7 @@ def nodes_behind(findings: Sequence[Finding], directory: RunDirectory) -> Sequen
 
 
 def _sampled(event: Event, *, is_wanted: bool) -> tuple[Sentence, ...]:
-    """An event that nobody is told of otherwise."""
+    """An event that has no sentence otherwise."""
     if not is_wanted:
         return ()
     with suppress(MalformedEvent):

@@ -153,7 +153,7 @@ class Metrics:
             yield _gauge(name, about, ("learner",), known)
 
     def _of_faults(self) -> Iterator[GaugeMetricFamily]:
-        """Nobody is told of one before it is injected."""
+        """None is shown before it is injected."""
         is_open = [
             one for one in self._story.faults.values() if one.is_open and one.injected_s is not None
         ]

@@ -106,7 +106,7 @@ def push(said: payloads.Pushed) -> str:
 
 def merged(said: payloads.RoundMerged) -> str:
     again = " once more" if said.is_restated else ""
-    by = ", ".join(one.learner for one in said.contributors) or "nobody"
+    by = ", ".join(one.learner for one in said.contributors) or "no learner"
     missed = f"; without {', '.join(said.missed)}" if said.missed else ""
     return f"{round_of(said)} is merged{again} as version {said.version}, by {by}{missed}"
 

@@ -44,6 +44,7 @@ OUTCOME_TONES: Mapping[Outcome, Tone] = {
     Outcome.FAIL: Tone.BAD,
     Outcome.UNKNOWN: Tone.FAULT,
 }
+_NONE_DUE = "none due"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class Answer:
 
     question: str
     word: str
-    """yes, NO, unknown, or nobody."""
+    """yes, NO, unknown, or none due: no learner had to come back."""
     text: str
     tone: Tone
 
@@ -123,7 +124,9 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
         text = "a line of the record is broken"
         return Answer(question=question, word=_WORDS[None], text=text, tone=_TONES[None])
     if not verdict.learners_rejoined:
-        return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
+        return Answer(
+            question=question, word=_NONE_DUE, text="none was taken away", tone=Tone.PLAIN
+        )
     returned = sorted(verdict.learners_rejoined.items())
     text = ", ".join(
         f"{learner}{_returned(back)}{_since(verdict.worked_since.get(learner))}"
@@ -136,7 +139,7 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
         )
     found = {back.rejoined for back in asked(verdict.learners_rejoined).values()}
     if not found:
-        return Answer(question=question, word="nobody", text=text, tone=Tone.PLAIN)
+        return Answer(question=question, word=_NONE_DUE, text=text, tone=Tone.PLAIN)
     have_all = next(answer for answer in (False, None, True) if answer in found)
     tone = _TONES[have_all]
     is_whole = not any(since.left for since in verdict.worked_since.values())

@@ -47,7 +47,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predict:
-    """What somebody expects of a fault. The fields are those of `OperatorPredicted`."""
+    """What a participant expects of a fault. The fields are those of `OperatorPredicted`."""
 
     by: str
     spec: str
@@ -62,7 +62,7 @@ class Predict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What somebody noticed or wants to keep. The fields are those of `OperatorNoted`."""
+    """What a participant noticed or wants to keep. The fields are those of `OperatorNoted`."""
 
     by: str
     text: str
@@ -81,9 +81,9 @@ class Inbox:
     """Orders on their way to the run; any thread may put one in."""
 
     def __init__(self, *, keep: bool = False, sealed: Sequence[Injection] = ()) -> None:
-        """`keep`: training goes on until somebody asks for the end, whether faults wait or not;
-        `sealed`: what comes without an order, and nobody sees before; their triggers are times from
-        the beginning of phase `inject`.
+        """`keep`: training goes on until an operator asks for the end, whether faults wait or not;
+        `sealed`: what comes without an order, and is not shown before; their triggers are times
+        from the beginning of phase `inject`.
         """
         self.keep, self.sealed = keep, sealed
         self.clock: Callable[[], float] | None = None
@@ -148,7 +148,7 @@ class Operators:
         self._number = 1 + max((one.number for one in self.injector.waiting), default=-1)
 
     def act(self) -> str | None:
-        """Carry out what has come; why the run is to end, if somebody asked for that."""
+        """Carry out what has come; why the run is to end, if an operator asked for that."""
         if not self._is_open:
             self._open()
         for order in self.inbox.take():

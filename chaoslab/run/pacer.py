@@ -46,7 +46,7 @@ class Pacer:
     _told: set[tuple[str, int]] = field(default_factory=set)
     """Names and incarnations of those that were told."""
     _seen: object = None
-    """Nodes that `Progress.alive` named when all of them were told: nobody has started since, if it
+    """Nodes that `Progress.alive` named when all of them were told: none has started since, if it
     is that very tuple."""
 
     @property

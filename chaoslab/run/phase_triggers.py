@@ -82,7 +82,7 @@ class PhaseTriggers:
         return self._numbers[injection.id]
 
     def let_go(self, injections: Iterable[Injection]) -> None:
-        """One is carried out: everybody goes on, and only for these others is anybody watched."""
+        """One is carried out: all nodes go on, and only for these others are nodes watched."""
         for node in dict.fromkeys(question.node for question in self._asked):
             if self.recorder.progress.is_alive(node):
                 self._tell(node, "watch")
@@ -97,7 +97,7 @@ class PhaseTriggers:
             self._asked[question] = since
 
     def _tell(self, node: str, do: str, **facts: str | float) -> bool:
-        """Whether it could be told: it may have died a moment ago, and nobody knows it yet."""
+        """Whether it could be told: it may have died a moment ago, and that is not known yet."""
         try:
             able(self.recorder.fleet, Hookable).tell(node, do, **facts)
         except FleetError:

@@ -397,7 +397,7 @@ class Run:
         self.run_loop.until(lambda: is_done() or self.run_loop.is_training_over, within_s=within_s)
 
     def _await_contributions(self) -> None:
-        """Wait until nobody that a fault took away is missing, at most for the plan's `settle`."""
+        """Wait until learners that faults took away are back, at most for the plan's `settle`."""
         self._train_until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
 
     def _note_phase(self, phase: str) -> None:

@@ -4,7 +4,7 @@
                 ├─► injector.act        injections, beats and heals at their times
                 ├─► pacer.tell          the step time, to learners that have started
                 ├─► counts, once a second
-                └─► Ended               a signal, an abort rule, or nobody left to train with
+                └─► Ended               a signal, an abort rule, or no learner left to train
 
 The only loop of the harness. It never sleeps beyond the next due time and never spins.
 """
@@ -70,7 +70,7 @@ class RunLoop:
     interrupts: Interrupts
     heartbeat: Heartbeat
     machine: Machine | None = None
-    """Where the run goes on, to be sampled; None: nobody asks how busy it is."""
+    """Where the run goes on, to be sampled; None: it is not sampled."""
     _training_since_s: float | None = None
     _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
     """Signals that could not be sent: node, signal and reason."""

@@ -47,8 +47,8 @@ class ScriptFiles:
             source.close()
 
     def read(self) -> list[Observation]:
-        """What is new. Of progress of a worker that does not run nobody knows whose word it is: it
-        is left out. Its checkpoints are there all the same.
+        """What is new. Of progress of a worker that does not run it is not known whose word it is:
+        it is left out. Its checkpoints are there all the same.
         """
         found = _said(self._sources, self._whole.lives)
         if self._clock.now_s() >= self._look_s:

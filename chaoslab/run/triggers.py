@@ -242,7 +242,7 @@ class Progress:
 
 
 def due_s(trigger: Trigger, progress: Progress) -> float | None:
-    """When the trigger was or will be met; None while nobody can know.
+    """When the trigger was or will be met; None while that is not known.
 
     A trigger by step or loss is met at the latest report that shows it.
     """

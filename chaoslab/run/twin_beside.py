@@ -110,7 +110,7 @@ class Orders:
         self._lines, self._run = os.fdopen(pipe), run
 
     def see(self, _: Event) -> None:
-        """End the process if the run is gone: nobody needs its twin."""
+        """End the process if the run is gone: its twin is not needed."""
         if os.getppid() != self._run:
             os._exit(1)
 

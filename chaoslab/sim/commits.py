@@ -100,7 +100,7 @@ class Commits:
         return stored is not None
 
     def restate(self) -> None:
-        """Report the last merge once more: nobody knows whether it was heard of."""
+        """Report the last merge once more: it may not have been heard of."""
         line = self._disk.commit_log[-1] if self._disk.commit_log else None
         if line is not None and line.version:
             tokens = self._policy.rounds.fragment_tokens
@@ -231,7 +231,7 @@ class Commits:
         self._process.reach_on_main("publish", lambda: self._announce(commit, first), **merge.place)
 
     def _announce(self, commit: _Commit, first: Member | None) -> None:
-        """Publish to everybody else, and report."""
+        """Publish to all others, and report."""
         merge, tokens = commit.merge, commit.merge.fragment_tokens
         members = self._policy.membership.members
         for member in members:

@@ -40,7 +40,7 @@ class Hosts:
         self._lose_host(place, index, "SIGABRT")
 
     def _lose_host(self, place: Place, host: int, signal: str) -> None:
-        """By a test hook, which nobody reads while the learner is stopped."""
+        """By a test hook, which is not read while the learner is stopped."""
         process = place.process
         if process is None:
             return

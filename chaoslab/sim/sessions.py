@@ -38,7 +38,7 @@ class Sessions:
         return member.epoch if member and member.epoch in self._streams else None
 
     def send(self, epoch: int, message: object, size_bytes: int = 0) -> None:
-        """Send to a member, or to nobody if it has no stream."""
+        """Send to a member; do nothing if it has no stream."""
         stream = self._streams.get(epoch)
         if stream is not None and size_bytes:
             stream.down(message, size_bytes)
@@ -55,7 +55,7 @@ class Sessions:
         self._open.pop(stream.number, None)
 
     def end(self, stream: Stream) -> int | None:
-        """It serves nobody any more: the epoch that it served until now."""
+        """It serves no member any more: the epoch that it served until now."""
         epoch = self.epoch(stream)
         self._members.pop(stream.number, None)
         stream.meter_above = None

@@ -45,7 +45,7 @@ class Sim:
         return SimClock()
 
     def factory(self, request: FleetRequest) -> FleetFactory:
-        """AbilityError for programs or a task of the plan's own: nobody knows what they do."""
+        """AbilityError for programs or a task of the plan's own: what they do is not known."""
         if foreign := [module for module in request.modules if not module.startswith(_OURS)]:
             raise AbilityError(
                 f"the sim fleet runs no programs, so {foreign[0]} has no meaning in it: leave "

@@ -104,7 +104,7 @@ class Syncer(Process):
     # ---------------------------------------------------------------- life
 
     def note_stall(self, seconds: float) -> None:
-        """It suspects nobody for that."""
+        """It suspects no learner for that."""
         if seconds > _PAUSED_S:
             self.policy.discount(seconds)
 

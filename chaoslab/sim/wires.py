@@ -131,7 +131,7 @@ class Wire:
     """Of which an end is open."""
     opened: int = 0
     refused_by: set[str] = field(default_factory=set)
-    """Injections that let nobody connect."""
+    """Injections that refuse connections."""
     cut_by: dict[str, list[Stream]] = field(default_factory=dict)
     """Streams that an injection left half open."""
 

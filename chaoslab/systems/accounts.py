@@ -119,11 +119,11 @@ class Accounts:
 
     @property
     def newest(self) -> int:
-        """The newest version that anybody has reported."""
+        """The newest version that was reported."""
         return max([self.version, *self._open])
 
     def restate(self) -> None:
-        """Print the last merge once more: nobody knows whether it was printed."""
+        """Print the last merge once more: it may not have been printed."""
         if self._is_recovered and self._last_merge is not None:
             self._emit(RoundMerged, **self._last_merge, is_restated=True)
 
@@ -160,7 +160,7 @@ class Accounts:
     # ------------------------------------------------------------ versions
 
     def adopt(self, version: int, digest: str, now_s: float) -> None:
-        """A learner begins with these values, which may be of a version that nobody reported."""
+        """A learner begins with these values, which may be of a version that was not reported."""
         if version == self.version and not self.digest:
             self.digest = digest
         elif version > self.version:

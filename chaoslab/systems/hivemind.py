@@ -58,7 +58,7 @@ def coordinator(
 ) -> Iterator[str]:
     """Run the bootstrap peer, at the same port and with the same key whenever in this `folder`.
 
-    Its address is /ip4/HOST/tcp/PORT/p2p/ID: libp2p dials nobody without knowing their key. It
+    Its address is /ip4/HOST/tcp/PORT/p2p/ID: libp2p dials no peer without knowing its key. It
     takes no settings. What it stored is lost with it; peers hold copies.
     """
     kept = folder / "dht_port"

@@ -55,7 +55,7 @@ class _Session:
 
     connection: socket.socket
     name: str = ""
-    """Whose token it has shown; empty: nobody's yet."""
+    """Whose token it has shown; empty: none yet."""
     incarnation: int = 0
     """0 until it has said hello."""
     version: int = -1

@@ -55,7 +55,7 @@ class Reports:
         self._is_released = False
 
     def join(self, donor: str | None) -> int:
-        """Say hello; the epoch of the membership. OSError if nobody answers."""
+        """Say hello; the epoch of the membership. OSError if there is no answer."""
         self._close()
         self.epoch = 0
         self._hello |= {"source": "donor" if donor else "initial", "donor": donor}

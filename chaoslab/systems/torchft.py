@@ -117,7 +117,7 @@ class _Training:
             learner.set_parameters(self._theta.numpy())
             learner.failed()
             return
-        if not self._is_member:  # nobody was ahead of it: it began a training of its own
+        if not self._is_member:  # no learner was ahead of it: it began a training of its own
             learner.set_parameters(self._committed)
             self._join(version - 1)
         self._committed = self._theta.numpy().copy()

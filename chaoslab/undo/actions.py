@@ -57,7 +57,7 @@ def is_last(entry: UndoEntry) -> bool:
 
 
 def ends_with_boot(do: str) -> bool:
-    """Whether a restart of the machine undoes it; no for what nobody knows."""
+    """Whether a restart of the machine undoes it; no if that is not known."""
     verb = _known(do)
     return verb is not None and verb.ends_with_boot
 

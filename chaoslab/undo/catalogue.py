@@ -4,8 +4,8 @@
     entry points of "chaoslab.undo" ────────────────► those of other packages, loaded only for a
                                                       verb that is not chaoslab's own
 
-The modules are named and not imported: they lie above this package. A package that is broken keeps
-nobody from undoing what is not its own.
+The modules are named and not imported: they lie above this package. A package that is broken
+prevents no undo but its own.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _MODULES = {
 
 
 def verb_of(do: str) -> Verb[Any] | None:
-    """The verb of this name; None if nobody has it. PackageError if a package cannot be asked."""
+    """The verb of this name; None if there is none. PackageError if a package cannot be asked."""
     return own_verbs().get(do) or verbs().get(do)
 
 

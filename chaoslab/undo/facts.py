@@ -5,8 +5,8 @@
                                                                  a thing that is not this run's
 
 Whatever is undone is the run's own: below its directory, or named after it. Each verb's dataclass
-checks that when it is built, so an undo log can name no process, file, host or rule of somebody
-else's, even one from elsewhere.
+checks that when it is built, so an undo log, even one from elsewhere, can name no process, file,
+host or rule of another owner.
 """
 
 import ipaddress

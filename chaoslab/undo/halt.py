@@ -71,7 +71,7 @@ class _Ending:
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
-    """Every run of this user that somebody runs or that has open entries: below `root` by its undo
+    """Every run of this user that has a harness or open entries: below `root` by its undo
     log, anywhere else on this machine by its living processes.
     """
     marked = (run for run in _marked() if (run / UNDO_LOG).is_file())
@@ -193,7 +193,7 @@ def _run_of(directory: Path) -> Path:
 
 
 def _harness(run: Path) -> Identity | None:
-    """Nobody that is known, if the undo log cannot be read: `_finish` says why."""
+    """None as well if the undo log cannot be read: `_finish` says why."""
     try:
         return harness_of(run)
     except FleetError:

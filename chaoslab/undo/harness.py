@@ -3,7 +3,8 @@
     undo_log.jsonl ── the last `harness` line ──► Identity ─┬─ alive, with that log open: it runs
                                                             └─ of another machine: unknown
 
-A record may be a copy, or written by anybody: code that signals a process of it asks `is_of_run`.
+A record may be a copy, or written by another program: code that signals a process of it asks
+`is_of_run`.
 """
 
 import socket
@@ -51,7 +52,7 @@ def is_in_progress(run_directory: Path) -> bool:
 
 
 def unknown_harness(run_directory: Path) -> str:
-    """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
+    """Why it is not known from here whether it or its twin is being run; empty if it is."""
     reasons = (_why_unknown(one, run_directory) for one in _harnesses(run_directory))
     return next(filter(None, reasons), "")
 
@@ -60,7 +61,7 @@ def is_of_run(process: Identity, directory: Path) -> bool:
     """Whether a process that was read from a file is one of the run with this directory: it has an
     undo log there open, as a harness has, or bears the mark of a node below it.
 
-    A record may be a copy, or written by anybody: code that signals a process of it asks
+    A record may be a copy, or written by another program: code that signals a process of it asks
     this first.
     """
     mark = node_mark(process.pid)

@@ -35,7 +35,7 @@ DueWithin: TypeAlias = Callable[[float | None], AbstractContextManager[StillTher
 
 
 def no_undo_log(_for_s: float | None) -> AbstractContextManager[StillThere]:
-    """Where nobody keeps an undo log."""
+    """Where no undo log is kept."""
     return nullcontext(tuple)
 
 

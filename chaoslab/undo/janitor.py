@@ -160,7 +160,7 @@ class Guard:
             logging.getLogger(__name__).warning("%s", line)
 
     def _replace(self) -> tuple[int, str]:
-        """Where to beat from now on; why nobody hears it, if none can be started."""
+        """Where to beat from now on; why no janitor hears it, if none can be started."""
         reason = f"{RESTARTS} were already started after others had ended"
         if self._restarts < RESTARTS:
             self._restarts += 1
@@ -252,7 +252,7 @@ class _Watchdog:
     silent_s: float = 0.0
 
     def until_the_end(self, pipe: int) -> None:
-        """Listen to the pipe until nobody holds its other end."""
+        """Listen to the pipe until its other end is closed."""
         looked_s = time.monotonic()
         while True:
             is_heard = bool(select.select([pipe], [], [], _LOOK_S)[0])

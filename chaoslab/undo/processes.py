@@ -47,7 +47,7 @@ class ProcessFacts(Facts):
     namespaces: str
     node: str = "process"
     mark: str = ""
-    """Below the directory: nobody else's processes bear it. Empty: they bear none."""
+    """Below the directory: only processes of the run bear it. Empty: they bear none."""
     incarnation: int = 0
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class ProcessFacts(Facts):
     @property
     def identity(self) -> Identity:
         """Which process it is. FleetError if that cannot be known from here, or if it is another
-        one than the run's own: an entry may be of a copied record, or written by anybody.
+        one than the run's own: an entry may be of a copied record, or written by another program.
         """
         names = ("pid", "start_ticks", "boot_id", "namespaces")
         process = identity_of({name: getattr(self, name) for name in names})

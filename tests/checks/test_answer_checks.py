@@ -69,7 +69,7 @@ def test_a_learner_that_the_plan_never_heals_is_no_finding_and_is_named() -> Non
     verdict = judge(only.history(), (Cleanup(),))
     assert verdict.outcome is Outcome.PASS
     _, rejoined, _ = answers(verdict, only.history())
-    assert rejoined.word == "nobody"
+    assert rejoined.word == "none due"
     assert "learner-2" in rejoined.text
 
 

@@ -71,7 +71,7 @@ def test_each_fault_has_a_row_whether_it_was_injected_skipped_or_never_waited() 
     day = Day().baseline().opened(charter).waits().acts("Ann", "go", "early")
     day.kill("learner-0", spec="early").kill("learner-2", spec="other").train(6).heal().heal()
     half, other, early = rows(page_of(day.train(20).end(), plan), "Faults")
-    assert half.endswith("| 26.0 s, to the end of training | nobody | never |  |  |")
+    assert half.endswith("| 26.0 s, to the end of training | no operator | never |  |  |")
     assert other.endswith("| the plan | 5.00 s | 11.0 s | proved |")
     assert early.endswith("| Ann: go | 5.00 s | 11.0 s | proved |")
 

@@ -53,9 +53,9 @@ def test_the_debrief_says_what_it_was_and_who_noticed_it(day: Path) -> None:
     with within(day):
         page = (record().path / "debrief.md").read_text()
     for one in drawn(prepared()):
-        assert f"| {one.spec} ({one.fault} on {one.targets[0]}) | sealed: nobody was told |" in page
+        assert f"| {one.spec} ({one.fault} on {one.targets[0]}) | sealed: not announced |" in page
     assert re.search(r"\| sealed-1 \| [\d.]+ s \| Bo \|", page)
-    assert "| sealed-2 | never | nobody |" in page
+    assert "| sealed-2 | never | none |" in page
 
 
 def test_one_that_was_left_out_is_told_with_what_it_would_have_been(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_one_that_was_left_out_is_told_with_what_it_would_have_been(tmp_path: Pa
     later = replace(ONE, trigger=Trigger(time_s=50.0))
     history = sealed_day(tmp_path, orders, one=later, keep=True)
     page = debrief_page(tmp_path, history, judge(history, ()), PLANNED)
-    assert "| sealed-1 (process.kill) | sealed: nobody was told |" in page
+    assert "| sealed-1 (process.kill) | sealed: not announced |" in page
 
 
 def test_a_note_that_names_a_node_that_was_hit_notices_a_sealed_fault(tmp_path: Path) -> None:

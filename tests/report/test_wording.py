@@ -57,11 +57,11 @@ def words(story: Story) -> tuple[str, str]:
     return continued.word, rejoined.word
 
 
-def test_the_two_answers_are_yes_no_unknown_or_nobody() -> None:
+def test_the_two_answers_are_yes_no_unknown_or_none_due() -> None:
     assert words(half_killed().end()) == ("yes", "yes")
     half_back = Story().baseline().kill("learner-1", "learner-2").train(6).heal(restarts=False)
     assert words(half_back.restart("learner-2").train(40).settle().end()) == ("yes", "NO")
-    assert words(Story().baseline().train(9).end()) == ("yes", "nobody")
+    assert words(Story().baseline().train(9).end()) == ("yes", "none due")
     assert words(half_killed().finish("interrupted")) == ("unknown", "yes")
     no_time = half_killed().kill("learner-0").train(6).heal().finish("interrupted")
     assert words(no_time) == ("unknown", "unknown")

@@ -116,7 +116,7 @@ def command(  # noqa: PLR0913  # one for each group of options
 
 
 def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
-    """Ask at a terminal whether to break it; PlanError where nobody can answer."""
+    """Ask at a terminal whether to break it; PlanError where there is no terminal."""
     found = ", ".join(f"{node.name} ({node.where})" for node in nodes)
     if not sys.stdin.isatty():
         raise PlanError(f"{plan} breaks a training that runs ({found}): say so with --yes")

@@ -80,7 +80,7 @@ CHARTER_MD = "charter.md"
 @plan_options
 @click.option("--by", metavar="NAME", default=None,
               help="Who types the orders; default: the login name. A line that begins with "
-                   "`NAME>` is of somebody else.")  # fmt: skip
+                   "`NAME>` is of that person.")  # fmt: skip
 @click.option("--charter", "is_charter", is_flag=True,
               help="Print the charter as Markdown; start nothing.")  # fmt: skip
 @click.option("--script", metavar="FILE", default=None, type=click.Path(allow_dash=True),
@@ -126,7 +126,7 @@ def command(  # noqa: PLR0913  # one for each option
     --serve adds a live page: operators act on it by links that can be used once, and many viewers
     look, predict and take notes.
 
-    With `gameday.sealed` of the plan, faults also come that nobody sees before.
+    With `gameday.sealed` of the plan, faults also come that no participant sees before.
 
     The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
     compare with one are not judged.
@@ -219,7 +219,7 @@ def _completed(asked: Asked, *, is_asked: bool) -> Asked:
 
 
 def _answers(plan: FaultPlan) -> Iterator[str]:
-    """An owner and hypotheses, where the plan has none and somebody gives them, as settings."""
+    """An owner and hypotheses, where the plan has none and they are typed, as settings."""
     charter = plan.charter
     if not charter.owner and (owner := _answer("Owner of the game-day")):
         yield f"gameday.owner={_yaml(owner)}"
@@ -316,7 +316,7 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
     try:
         prepare(Asked(plan=str(path)))
     except PlanError:
-        path.unlink()  # it is no plan that anybody can run
+        path.unlink()  # it is no plan that can be run
         raise
     if as_json:
         print_json({"plan": str(path), "faults": [fault.id for fault in done.faults]})

@@ -43,7 +43,7 @@ _TEMPLATES = Path(__file__).parent.parent / "starter"
 _GITLAB = ".gitlab-ci.yml"
 _INCLUDE = "include: {local: .gitlab/resilience.yml}\n"
 _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >&2 && exit 1'
-"""Instead of a name that an index may give to somebody else's package."""
+"""Instead of a name that an index may give to another package."""
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
 """What YAML reads as it stands."""
 _WORDS = "chaoslab.init.words"
@@ -262,7 +262,7 @@ def _asked(question: str, choices: Mapping[str, str]) -> str:
 
 
 def _installed(folder: Path, asked: str | None) -> str | None:
-    """What pip gets: the project with what it needs, and chaoslab; None if nobody knows where."""
+    """What pip gets: the project with what it needs, and chaoslab; None if neither is found."""
     found = requirement() if asked is None else asked
     if found is None:
         return None

@@ -200,7 +200,7 @@ def _slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:
 
 
 def _reserve(plan: FaultPlan) -> str:
-    """Their data is nobody else's, so what the others read is a part of the whole."""
+    """Their data is theirs alone, so what the others read is a part of the whole."""
     here, reserve = len(plan.training.learner_names), len(plan.training.reserve_names)
     cut = f"the data is cut for {here + reserve} from the start"
     return f" and {reserve} in reserve ({cut})" if reserve else ""

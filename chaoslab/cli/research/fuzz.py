@@ -53,7 +53,7 @@ def command(
     Each seed gives a training and up to five faults on learners, links and the syncer. Whatever
     they do: versions increase by one, nothing counts twice, the ledger balances, a round comes
     whenever a quorum is well, and all agree after settling. The plan of a seed that violates one of
-    them is shrunk, and written as a plan that anybody can run.
+    them is shrunk, and written as a plan that can be run.
 
     Exit codes: 0 no seed failed, 1 one did.
     """

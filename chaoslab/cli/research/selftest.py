@@ -102,7 +102,7 @@ def _run(
 
 
 def exit_code(results: Sequence[Result]) -> ExitCode:
-    """The worst comes first; a trial that nobody could judge is UNKNOWN, as everywhere."""
+    """The worst comes first; a trial that could not be judged is UNKNOWN, as everywhere."""
     answers = {result.answer for result in results}
     alarms = {result.verdict for result in results if result.answer is Answer.ALARM}
     if Answer.INTERRUPTED in answers:

@@ -39,7 +39,7 @@ class GamedayOpened(Payload, kind=Kind.GAMEDAY_OPENED):
     holds: tuple[str, ...]
     """Ids of the entries that wait for an operator."""
     sealed: int = 0
-    """How many faults come that nobody sees before."""
+    """How many faults come that no participant sees before."""
 
 
 class FaultHeld(Payload, kind=Kind.FAULT_HELD):
@@ -80,7 +80,7 @@ class OperatorRefused(ByOperator, kind=Kind.OPERATOR_REFUSED):
 
 
 class OperatorPredicted(ByOperator, kind=Kind.OPERATOR_PREDICTED):
-    """What somebody expects of a fault, said before it is injected; None: nothing."""
+    """What a participant expects of a fault, said before it is injected; None: nothing."""
 
     continues: bool | None = None
     """Whether training goes on."""

@@ -75,7 +75,7 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     loss: float | None
     """None: it reports none."""
     tokens: float
-    """Raw tokens trained on in this incarnation; steps of a script, whose tokens nobody knows."""
+    """Raw tokens trained on in this incarnation; steps of a script, whose tokens are not known."""
     data_position: int | None
     waited_s: float = 0.0
     """Share of the time of these steps, in seconds, in which it waited for a round, or
@@ -226,7 +226,7 @@ class HostLost(OfLearner, kind=Kind.HOST_LOST):
     reason: str
     """How it ended, or that its heartbeats did."""
     signal: str | None = None
-    """Name of the signal that ended it; None if nobody knows of one."""
+    """Name of the signal that ended it; None if none is known."""
 
 
 class LearnerLeft(OfLearner, kind=Kind.LEARNER_LEFT):

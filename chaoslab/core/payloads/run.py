@@ -82,7 +82,7 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
 
     @property
     def counted(self) -> str:
-        """Name in reports for what rounds commit: nobody knows the tokens of a script."""
+        """Name in reports for what rounds commit: the tokens of a script are not known."""
         return "tokens" if self.script is None else "steps"
 
 
@@ -171,11 +171,11 @@ class RunSettled(Payload, kind=Kind.RUN_SETTLED):
 
 
 class RunLeft(Payload, kind=Kind.RUN_LEFT):
-    """The nodes of an attached training that run on: others started them, and nobody ends them."""
+    """Nodes of an attached training that run on: chaoslab neither started nor ends them."""
 
     nodes: tuple[str, ...]
     gone: tuple[str, ...] = ()
-    """Those that have ended, and that nobody has started again."""
+    """Those that have ended, and were not started again."""
     refused_lines: Mapping[str, int] = field(default_factory=dict)
     """Of those that run on: lines that claimed to be events and were none that they may report."""
 

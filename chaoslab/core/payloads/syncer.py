@@ -157,7 +157,7 @@ class Contributor(Membership):
 
 
 class RoundMerged(Round, kind=Kind.ROUND_MERGED):
-    """A syncer that came back says its last merge once more, because nobody can know whether it was
+    """A syncer that came back says its last merge once more, because it may not have been
     heard: with `is_restated`, without members, missed and the times.
     """
 
@@ -251,7 +251,7 @@ class SyncerStopRuleMet(Payload, kind=Kind.SYNCER_STOP_RULE_MET):
 
 
 class SyncerStopped(Payload, kind=Kind.SYNCER_STOPPED):
-    """Training has ended; said before any learner is told, so nobody may end before it."""
+    """Training has ended; said before any learner is told, so no learner may end before it."""
 
     reason: str
 

@@ -61,8 +61,8 @@ def _serve(learner: Connection) -> None:
     learner.send_bytes(b"")
     while (order := receive(learner)).do == "sum":
         (mine,) = order.arrays
-        everybody = jax.make_array_from_process_local_data(split, mine[np.newaxis])
-        learner.send_bytes(_bytes(total(everybody)))
+        gathered = jax.make_array_from_process_local_data(split, mine[np.newaxis])
+        learner.send_bytes(_bytes(total(gathered)))
         learner.send_bytes(json.dumps(_received_bytes(at)).encode())
         publish_compilations()
 

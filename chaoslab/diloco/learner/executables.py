@@ -10,9 +10,9 @@ and the structure, shapes, dtypes and shardings of the arguments. The maker of a
 what the program is; without such a text every process compiles.
 
 A file holds machine code and a pickle: a program that can write it can run code here. So files are
-read only if they and their folder belong to this user (or root) and nobody else can write to them.
-The checksum detects damage, not intent. A file that is damaged, foreign or unusable is reported in
-`refused`, and the function is compiled.
+read only if they and their folder belong to this user (or root) and no other user can write to
+them. The checksum detects damage, not intent. A file that is damaged, foreign or unusable is
+reported in `refused`, and the function is compiled.
 """
 
 import fcntl
@@ -159,7 +159,8 @@ def _compiling_alone(folder: Path) -> Iterator[None]:
     """While no other process compiles for this folder: learners that start together need the same
     functions, and the others wait until one has made them.
 
-    Whoever does not finish, as one that was stopped, is waited for no longer than `_PATIENCE_S`.
+    A process that does not finish, as one that was stopped, is waited for no longer than
+    `_PATIENCE_S`.
     """
     with ExitStack() as held:
         with suppress(OSError):  # a folder that cannot be had costs only time

@@ -9,7 +9,7 @@ is no stream. Only a stream that lasted longer than the pause before it resets t
 link that always breaks is not overloaded. `messenger` handles the messages.
 
 A dial after one that was refused is given up sooner. A host that refuses is near; no answer then
-means an address at which nobody is any more, as that of a dead pod to which a Service of Kubernetes
+means an address without a server, as that of a dead pod to which a Service of Kubernetes
 leads for a second or two, and the next dial finds the right one.
 """
 

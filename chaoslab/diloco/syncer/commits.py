@@ -9,7 +9,7 @@ Only what is on disk is published. The syncer keeps serving meanwhile: all of th
 thread of `work` that keeps the order. A fragment has no further round before its version is
 published, so at most one merge of each fragment is under way. Nothing is written before the merge
 that was written last has been announced: of those on disk a process that is killed leaves at most
-one that nobody heard of, which the next process reports (`SyncerState.restore`).
+one that was not announced, which the next process reports (`SyncerState.restore`).
 """
 
 import threading

@@ -3,8 +3,8 @@
     begin ═══════ shown ═══════ │ silent, or otherwise │ ══ another fault ══ │ ═ shown ═ end
            counts: it acted       counts: it did not     counts for neither    it acted
 
-The middle of what was measured hides that a proxy died early or that somebody changed the strength
-half-way. So time is added up: what shows the fault, out of all that could have shown it.
+The middle of what was measured hides that a proxy died early or that an operator changed the
+strength half-way. So time is added up: what shows the fault, out of all that could have shown it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

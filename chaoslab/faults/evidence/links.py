@@ -298,7 +298,7 @@ def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
 
 
 def failed_attempts(window: EvidenceWindow) -> list[Event[LinkClosed]]:
-    """Dials of the target during the fault that nobody answered."""
+    """Dials of the target during the fault that were not answered."""
     return [e for e in window.of(LinkClosed) if not e.payload.was_open]
 
 

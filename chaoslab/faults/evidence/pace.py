@@ -70,8 +70,8 @@ class Pace:
     def ratio(self) -> float:
         """Steps that it would have made by its own pace, to those that it made meanwhile.
 
-        Without what slowed everybody. One step that took a second says no more than one that took
-        a tenth of it: the time that all of them took is what counts.
+        Without what slowed all learners. One step that took a second says no more than one that
+        took a tenth of it: the time that all of them took is what counts.
         """
         return harmonic_mean([s.ratio for s in self.samples], [s.length_s for s in self.samples])
 

@@ -1,7 +1,7 @@
 """Fleets of nodes that run already, whatever they run in (`processes`, `containers`, `pods`).
 
     adopt ──► lock, find ─► AttachedNode, each with its Recipe in the private folder
-    kill, pause, hang ──► the node ─► restart: by its own command, unless somebody was faster
+    kill, pause, hang ──► the node ─► restart: by its own command, unless others were faster
     leaving ──► every node goes on and runs; nothing is ended
 
 What brings nodes back beside chaoslab (a supervisor, the engine's restart policy) may do so: a
@@ -37,7 +37,7 @@ from chaoslab.undo.base import UndoLog
 _BLINK_S: Final = 0.02
 """How often output and exits are looked for."""
 _RETURN_S: Final = 2.0
-"""How often nodes that ended are looked for, which somebody else may have started again."""
+"""How often nodes that ended are looked for, which others may have started again."""
 _LACKING: Final = frozenset(
     {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
      Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
@@ -197,7 +197,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             pending_undos.close_all()
 
     def _forget(self) -> None:
-        """The recipes, unless somebody still has to bring a node back."""
+        """The recipes, unless a node is still to be brought back."""
         if not any(life.pending_undos.has_open for life in self._lives.values()):
             self._private_folder.close()
 
@@ -274,7 +274,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             time.sleep(min(_BLINK_S, left_s))
 
     def _take_up_returned(self) -> None:
-        """Those that somebody else has started again."""
+        """Those that others have started again."""
         if time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + _RETURN_S

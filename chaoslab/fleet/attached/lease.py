@@ -2,7 +2,7 @@
 
     adopt ─► undo entry ─► Lease `chaoslab-attach`, renewed by a thread ─► deleted on leaving
                              ├─ another run renews it ─► FleetError: which run, and on which machine
-                             └─ nobody renewed it for its time ─► it is taken
+                             └─ it was not renewed for its time ─► it is taken
 
 The lease ends by itself when its harness is gone. Two clocks need not agree: what looks expired is
 watched for as long as a renewal may take.
@@ -63,7 +63,7 @@ class Lease:
             if there is None:
                 raise
             made = there
-        if _owner(made)[0] != run:  # somebody was faster
+        if _owner(made)[0] != run:  # another run was faster
             raise _taken(made)
         self._note(made)
         threading.Thread(target=self._renew, name="lease", daemon=True).start()
@@ -99,7 +99,7 @@ class Lease:
         try:
             version = str(_metadata(there).get("resourceVersion"))
             self._cluster.delete(LEASES, NAME, resourceVersion=version)
-        except Refused as error:  # somebody was faster
+        except Refused as error:  # another run was faster
             raise _taken(there) from error
 
     def _manifest(self, run: str) -> Mapping[str, Json]:
@@ -141,7 +141,7 @@ class Lease:
         try:
             there = _found(self._cluster)
         except FleetError:
-            return True  # nobody knows: `require` sees to it that this does not last
+            return True  # not known: `require` sees to it that this does not last
         if there is None or _owner(there)[0] != run_name(self._run_directory):
             return False
         self._note(there)

@@ -49,7 +49,7 @@ class AttachedNode(Incarnation):
         super().__init__(spec, incarnation, place)
         self._keep = keep
         self._trial_s = math.inf
-        """Until when it has to live; infinity: nobody waits for that."""
+        """Until when it has to live; infinity: that is not waited for."""
         try:
             self._files = IncarnationFiles(self._directory, place.clock)
             self._files.errors.touch()

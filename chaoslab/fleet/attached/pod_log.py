@@ -37,7 +37,7 @@ class Life:
     """A life of a container, as the cluster shows it."""
 
     state: PodState | None = None
-    """None: it is gone, and nobody tells how it ended."""
+    """None: it is gone, and how it ended is not known."""
     is_previous: bool = False
     """Whether the cluster has begun the next one in its pod."""
 
@@ -48,7 +48,7 @@ class Life:
 
 
 def look(cluster: Cluster, node: NodePod) -> Life:
-    """The life of the container in which a node was found. FleetError: nobody answers."""
+    """The life of the container in which a node was found. FleetError: there is no answer."""
     try:
         pod = pod_of(cluster.get(PODS, node.pod))
     except Missing:
@@ -83,7 +83,7 @@ class PodLog:
         self._is_closing = threading.Event()
         self.has_ended = threading.Event()
         self.ending: PodState | None = None
-        """How it ended, once it has; None if nobody saw that."""
+        """How it ended, once it has; None if that was not seen."""
         threading.Thread(target=self._follow, name=f"log of {node.pod}", daemon=True).start()
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class PodLog:
             self._is_closing.wait(_AGAIN_S)
 
     def _read_rest(self) -> None:
-        """Unless nobody keeps it any more; not for ever, for its machine may be gone."""
+        """Unless it is not kept any more; not for ever, for its machine may be gone."""
         deadline = time.monotonic() + _REST_S
         while not self._is_closed and time.monotonic() < deadline:
             with suppress(FleetError):

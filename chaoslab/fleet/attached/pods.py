@@ -131,7 +131,7 @@ class AttachedPod(AttachedNode):
         self._log.catch_up()
 
     def delete(self) -> None:
-        """Delete its pod by force, without grace. FleetError if nobody would make another one."""
+        """Delete its pod without grace. FleetError if no controller makes another one."""
         self._require_owner()
         with self.being_ended("SIGTERM", "SIGKILL", unless=Refused):
             uid = self.node.state.uid
@@ -140,7 +140,7 @@ class AttachedPod(AttachedNode):
         self.is_taken_away = True
 
     def evict(self) -> None:
-        """Have it evicted, as by a drain. FleetError if nobody would make another one."""
+        """Have it evicted, as by a drain. FleetError if no controller makes another one."""
         self._require_owner()
         with self.being_ended("SIGTERM", unless=Refused):
             self._cluster.evict(self.node.pod, uid=self.node.state.uid)

@@ -189,7 +189,7 @@ class Ran:
     output: str = ""
     """The file in which they are; empty: that of its recipe."""
     started_by: str = ""
-    """Who has started it, if it was neither chaoslab nor whoever started all of them."""
+    """Who has started it, if it was neither chaoslab nor the starter of all of them."""
 
 
 class AttachedProcess(StrangersProcess, AttachedNode):

@@ -63,9 +63,9 @@ class ProcessRecipe:
     errors: str
     """The file of its standard error, or /dev/null."""
     is_ours_to_start: bool = True
-    """False: if it does not run, somebody else starts it."""
+    """False: if it does not run, others start it."""
     rank: int | None = None
-    """The node is this one of its workers, which nobody else starts; None: it is the process."""
+    """The node is this one of its workers, which no other starts; None: it is the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +245,7 @@ def _require_to_stay(recipe: ProcessRecipe, process: "subprocess.Popen[bytes]") 
 def let_go(process: "subprocess.Popen[bytes]") -> None:
     """Stop looking after a process that goes on."""
     if process.poll() is None:
-        process.returncode = 0  # or it would complain that nobody waits for it
+        process.returncode = 0  # or it would complain that it is not waited for
 
 
 def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
@@ -311,6 +311,6 @@ def release(recipe: ProcessRecipe) -> tuple[str, ...]:
     """Tell its training thread to go on; whether that hung cannot be seen from here."""
     found = running(recipe)
     if found is None or not _handles(found.pid, signal.SIGUSR2):
-        return ()  # somebody has started it again, and it would die of the signal
+        return ()  # others have started it again, and it would die of the signal
     send(found, signal.SIGUSR2)
     return (f"{recipe.node} (process {found.pid}) was resumed",)

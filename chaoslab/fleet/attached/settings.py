@@ -39,8 +39,8 @@ class Processes:
     pattern: str = ""
     """The same by a regular expression for command lines: of its launcher, or of each worker."""
     restarts: bool = True
-    """Whether nodes that a fault ended are started by chaoslab; false: only by somebody else, such
-    as a supervisor, which is waited for."""
+    """Whether nodes that a fault ended are started by chaoslab; false: only by others, such as a
+    supervisor, which are waited for."""
 
     default_links: ClassVar[str] = NO_LINKS
     runs_here: ClassVar[bool] = False
@@ -78,8 +78,8 @@ class Compose:
     project: str = "chaoslab-training"
     """Name of the project; docker/compose.yaml calls it like this."""
     restarts: bool = True
-    """Whether containers that a fault ended are started by chaoslab; false: only by somebody else,
-    which is waited for."""
+    """Whether containers that a fault ended are started by chaoslab; false: only by others, which
+    are waited for."""
 
     default_links: ClassVar[str] = NO_LINKS
     runs_here: ClassVar[bool] = False

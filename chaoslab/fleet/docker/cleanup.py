@@ -2,7 +2,7 @@
 
     undo entry (engine, container | run) ─► undo ─► what was done, in words
                                          └► left ─► what of it is still there
-    labels chaoslab.host, chaoslab.directory ─► resources of runs that nobody can ask any more
+    labels chaoslab.host, chaoslab.directory ─► resources of runs that cannot be asked any more
 
 `undo_verbs` names the verbs and `undo_facts` has their facts; neither imports the SDK. Everything
 here raises AbilityError if no engine answers.

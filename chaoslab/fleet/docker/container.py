@@ -170,7 +170,7 @@ class Container(Incarnation):
         return [] if self.is_over else self._output.take(chunk)
 
     def look(self) -> Seen | None:
-        """It as the engine shows it; None once it is gone or nobody keeps it any more."""
+        """It as the engine shows it; None once it is gone or is not kept any more."""
         try:
             return None if self.is_over else self.engine.inspect(self.name)
         except Missing:
@@ -262,7 +262,7 @@ class Container(Incarnation):
             seen = self.engine.inspect(self.name)
             self.was_out_of_memory |= seen.was_out_of_memory
             ending = self._ending(seen)
-        except Missing:  # somebody else removed it, and how it ended with it
+        except Missing:  # others removed it, and how it ended with it
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self.is_over = True
         self._release()

@@ -4,7 +4,7 @@
                                                                     ENGINE_REPORTED ◄┘
 
 The fleet says what it did, the engine what happened: the two are written down apart, so that a
-death that nobody here asked for shows as what it is.
+death that was not asked for here shows as what it is.
 """
 
 import threading

@@ -71,7 +71,7 @@ class _Limited(StressDriver):
 
 
 class Quota(CpuShare, _Limited):
-    """A quota of the engine's. FleetError while nobody knows what the node uses."""
+    """A quota of the engine's. FleetError while what the node uses is not known."""
 
     def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
         CpuShare.__init__(self, wish.life.spec.name, wish.calm_cores, stressor)

@@ -2,7 +2,7 @@
 
     cordon ─► annotation and `unschedulable`, in one patch ─► uncordon, at the undo of the run
 
-A machine that somebody else has cordoned is left as it is.
+A machine that others have cordoned is left as it is.
 """
 
 from collections.abc import Mapping

@@ -155,7 +155,7 @@ class HostPods(Pods):
         return probed_as_one([found[index] for index in sorted(found)])
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """Unknown: nobody measures it steadily."""
+        """Unknown: it is not measured steadily."""
         return None
 
     # ---------------------------------------------------------------- state

@@ -29,7 +29,7 @@ from chaoslab.fleet.kubernetes.resources import PODS
 _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""
 _LOOK_S: Final = 1.0
-"""How often a follower that waits asks whether anybody still wants to know."""
+"""How often a follower that waits asks whether it is still wanted."""
 _ASK_S: Final = 10.0
 """A watch that is silent for so long may hang: the pod is asked for, as often as that."""
 _AGAIN_S: Final = 1.0
@@ -127,7 +127,7 @@ class LogFollower:
 
     @property
     def is_closing(self) -> bool:
-        """Whether nobody wants to know any more."""
+        """Whether it is not wanted any more."""
         return self._is_closing.is_set() or self._cluster.is_closing
 
     # ---------------------------------------------------------------- on its thread
@@ -152,7 +152,7 @@ class LogFollower:
                 self._followed.pod_failed(error)
 
     def _await_start(self) -> PodState | None:
-        """The pod once its container runs or ran; None if nobody wants to know any more.
+        """The pod once its container runs or ran; None if it is not wanted any more.
 
         FleetError if it cannot start, or takes too long. A pod that is gone before it ran has
         ended.
@@ -225,7 +225,7 @@ class LogFollower:
         return True
 
     def _look(self) -> PodState | None:
-        """How it ended, without a name if it is gone; None while it runs or nobody can tell."""
+        """How it ended, without a name if it is gone; None while it runs or is not known."""
         try:
             state = state_of(self._cluster.pod(self.pod))
         except Missing:

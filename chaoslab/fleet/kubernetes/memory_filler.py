@@ -58,7 +58,7 @@ def limit_bytes() -> int | None:
 
 
 def detach() -> None:
-    """Outlive the command, which ends when nobody holds its output."""
+    """Outlive the command, which ends when its output is closed."""
     os.setsid()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -247,7 +247,7 @@ class PodIncarnation(Pods):
         self._send("SIGCONT", to_all=True)
 
     def _send(self, name: str, *, to_all: bool) -> None:
-        """By a command in the pod. It does nothing if nobody is there any more."""
+        """By a command in the pod. It does nothing if the process is gone."""
         command = scripts.SIGNAL_ALL if to_all else scripts.SIGNAL_MAIN
         self.await_start()
         self.execute((*command, name.removeprefix("SIG")))
@@ -282,7 +282,7 @@ class PodIncarnation(Pods):
             self.cluster.evict(self.pod)
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """As it was measured last; None where nobody measures it (`cpu_meter`)."""
+        """As it was measured last; None where it is not measured (`cpu_meter`)."""
         cpu = self._cpu
         return None if cpu is None else (cpu.at_s, cpu.used_s)
 
@@ -343,7 +343,7 @@ class PodIncarnation(Pods):
 def ending_of(state: PodState | None, sent: Sequence[str]) -> dict[str, Json]:
     """Exit code and signal of a pod that has ended.
 
-    Of one that is gone nobody saw them: then the last signal that it was sent.
+    Of one that is gone they were not seen: then the last signal that it was sent.
     """
     if state is None or state.exit_code is None:
         signal = sent[-1] if sent else None

@@ -70,7 +70,7 @@ class PodState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its container ran and ended, or nobody will ever tell how."""
+        """Whether its container ran and ended, or how will never be known."""
         return self.exit_code is not None or (self.is_failed and self.has_started)
 
     @property

@@ -2,7 +2,7 @@
 
     start    its container runs            die       its container ended: exit code, reason
     oom      the kernel killed it          evict     the cluster takes it away, and why
-    delete   somebody deleted it           gone      there is no such pod any more
+    delete   it was deleted                gone      there is no such pod any more
     no_image its image cannot be had, and why
 
 A pod by which the cluster replaced another one of the same Job is the node's next incarnation.
@@ -124,7 +124,7 @@ class PodWatch(Watch):
         """By unique id of the pod: as it was seen last, also of those that are gone."""
         self._gone: set[str] = set()
         self._jobs: dict[tuple[str, int], JobPods] = {}
-        """By name of the Job and index, as somebody asked for them."""
+        """By name of the Job and index, as they were asked for."""
 
     def pods_of(self, job: str, index: int = 0) -> JobPods:
         """The pods of a Job with this index, now and later."""

@@ -55,7 +55,7 @@ class Pods(Incarnation):
     def delete(self) -> None:
         """Delete its pods by force: even then they get SIGTERM, and SIGKILL soon after.
 
-        FleetError if somebody else has deleted one, so that nobody takes that for ours.
+        FleetError if others have deleted one, so that it is not taken for ours.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class Pods(Incarnation):
     def delete_job(self) -> None:
         """Delete its Job, and its pods with it: SIGTERM, and SIGKILL after their grace.
 
-        FleetError if somebody else has deleted it.
+        FleetError if others have deleted it.
         """
 
     @abstractmethod

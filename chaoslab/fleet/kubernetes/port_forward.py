@@ -141,7 +141,7 @@ class ForwardingCluster(Cluster):
 
     def open_port(self, pod: str, port: int, within_s: float) -> PortStream:
         """A connection. Missing if the pod is gone; ConnectionRefusedError comes with the first
-        read, where nobody listens.
+        read, where no process listens.
         """
         url, opened = f"{self._url(PODS)}/{pod}/portforward", ExitStack()
 

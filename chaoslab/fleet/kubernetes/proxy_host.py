@@ -126,7 +126,7 @@ class PodProxyHost(WithoutRules):
         return self._watch.ended if self._watch is not None else ""
 
     def port(self) -> PlacePort:
-        """The next one: nobody else listens in that pod."""
+        """The next one: no other process listens in that pod."""
         if self._watch is None:
             raise HarnessBug("the proxy of links is used before it is opened")
         port = PlacePort(host=self._watch.address, number=self._next)

@@ -5,7 +5,7 @@
                              tells a host of a learner of several its number and their meeting
     SIGNAL_ALL, SIGNAL_MAIN  + a signal's name without SIG
     KILL_ALL                 + KILL; prints a word if it saw the main process dead
-    LISTENS                  + a port in hexadecimal, four digits: whether somebody listens there
+    LISTENS                  + a port in hexadecimal, four digits: whether a process listens there
     STAT                     prints /proc/PID/stat of the main process
     TELL                     writes its standard input to the hooks
     CPU_COUNT                prints what its cgroup says of CPU time (`cpu_meter`)

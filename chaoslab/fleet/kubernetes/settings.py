@@ -295,7 +295,7 @@ class ClusterFleets:
         return connect(self.settings.context, self.settings.namespace)
 
     def pods(self) -> "PodSettings":
-        """What pods of its runs are made of. AbilityError if nobody names their image."""
+        """What pods of its runs are made of. AbilityError if their image is not named."""
         from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: PLC0415
 
         asked = self.settings

@@ -53,7 +53,7 @@ class Quota(CpuShare):
     """The CPU limit of its container, lowered to a part of the CPU time that it used before."""
 
     def __init__(self, life: PodIncarnation, wish: Wish[Pods], stressor: Slowness) -> None:
-        """FleetError while nobody knows what the node uses."""
+        """FleetError while what the node uses is not known."""
         if life.cpu_used() is None:
             subject = f"the CPU time of {life.spec.name}"
             raise FleetError(f"{subject} is not measured yet: let the fault begin later")

@@ -44,7 +44,7 @@ class Watch(ABC):
         self._is_closing = threading.Event()
         self._heard_s = time.monotonic()
         self._refused_s = math.inf
-        """Since when the server refuses to say anything, and nobody was told so."""
+        """Since when the server refuses to say anything, and that was not reported."""
         name = self.resource.plural
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 

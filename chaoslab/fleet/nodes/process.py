@@ -1,7 +1,7 @@
 """An incarnation that is a process of this machine, known by its identity.
 
 ProcessIncarnation ─┬─ one of the fleet's own (`local.incarnation`)
-                    └─ StrangersProcess: of somebody else, found (`local.launched`, `attached`)
+                    └─ StrangersProcess: started by others, found (`local.launched`, `attached`)
 """
 
 import os
@@ -86,7 +86,7 @@ class StrangersProcess(ProcessIncarnation):
         return not (is_running(self.identity.pid) and is_same(self.identity))
 
     def _ending(self) -> dict[str, Json]:
-        """Exit code and signal; of one whose end nobody saw, the signal that it was sent last."""
+        """Exit code and signal; of one whose end was not seen, the signal that it was sent last."""
         if self._status is None and self._was_killed:
             return {"exit_code": None, "signal": "SIGKILL"}
         if self._status is None:

@@ -110,7 +110,7 @@ def rank_in(environment: Mapping[str, str], names: Iterable[str] = _RANKS) -> in
 
 
 def environment_of(one: Identity) -> Mapping[str, str]:
-    """As it was when its program started; empty if it is gone, or nobody may read that."""
+    """As it was when its program started; empty if it is gone, or that may not be read."""
     try:
         return psutil.Process(one.pid).environ()
     except psutil.Error:

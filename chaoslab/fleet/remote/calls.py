@@ -2,7 +2,7 @@
 
     verb of the fleet ─► members concerned ─► Host.call, on the loop ─► values, or the first error
 
-Nobody knows whether a host that is out of reach comes back. So a call ends with OutOfReach before
+Whether a host that is out of reach comes back is not known. So a call ends with OutOfReach before
 the harness stalls for long, and with AgentLost once the host counts as lost.
 """
 

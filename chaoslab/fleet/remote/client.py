@@ -136,8 +136,8 @@ class AgentClient:
     ) -> Json:
         """Have a verb carried out once: its value, or the error that it raises.
 
-        What it does is to be undone in `due_s`, should nobody else get to it. OutOfReach if there
-        is no answer and the agent has been silent for `answer_s`.
+        What it does is to be undone in `due_s`, should no other process get to it. OutOfReach if
+        there is no answer and the agent has been silent for `answer_s`.
         """
         if self._why_lost is not None:
             raise self._why_lost
@@ -185,7 +185,7 @@ class AgentClient:
     # ---------------------------------------------------------------- connections
 
     async def _live(self, attached: "asyncio.Future[None]") -> None:
-        """Until it is closed or lost; calls never wait for a connection that nobody makes."""
+        """Until it is closed or lost; calls never wait for a connection that is not made."""
         try:
             async with OwnStall(lease_s=self.lease_s).measured() as stall:
                 await self._stay_connected(attached, stall)

@@ -1,4 +1,4 @@
-"""Contact with a host agent, and its end: gaps, calls that nobody answers, losses.
+"""Contact with a host agent, and its end: gaps, calls without an answer, losses.
 
     heard ─┬─ silent for `answer_s` ─► OutOfReach: a call ends, the agent may come back
            └─ silent for `lost_s` ───► AgentLost: its nodes are gone, and no call is answered again
@@ -47,7 +47,7 @@ class Terms:
     """For how long an agent and its harness trust each other without a word."""
 
     lease_s: float = 30.0
-    """An agent ends everything when nobody renewed its lease for so long."""
+    """An agent ends everything when its lease was not renewed for so long."""
     lost_s: float = 30.0
     """An agent counts as lost when it was out of reach for so long."""
     answer_s: float = 4.0

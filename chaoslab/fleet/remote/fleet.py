@@ -254,7 +254,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
     # ---------------------------------------------------------------- hosts that go and come
 
     def lost(self, name: str, why: str) -> None:
-        """The hosts of a node are gone, as somebody else knows: it is reported as ended."""
+        """The hosts of a node are gone, as another source says: it is reported as ended."""
         hosts = [member.host for member in self._placed[name].members]
         self._calls.side_by_side(hosts, lambda one: one.give_up(why))
 

@@ -87,7 +87,7 @@ class Host:
     async def start(self) -> None:
         """Start the agent and connect to it. FleetError if it does not come up.
 
-        One that was lost is ended first: what it still does is nobody's any more.
+        One that was lost is ended first: what it still does is of no run any more.
         """
         if self._client is not None:
             await self.halt()
@@ -131,7 +131,7 @@ class Host:
 
     async def within_reach(self, work: Callable[[], ResultT]) -> ResultT:
         """What comes of work that needs a way to this host, on a thread of its own. OutOfReach if
-        the agent is silent meanwhile: nobody waits for the work any longer.
+        the agent is silent meanwhile: the work is not waited for any longer.
         """
         working = asyncio.get_running_loop().run_in_executor(None, work)
         try:

@@ -5,7 +5,7 @@
                  └─► a link there on the same port, with the effects that it had
 
 Each agent has links of the usual kind (`EmbeddedLinks`) through a proxy that runs there. While a
-host cannot be reached, nobody knows how its links are, and none of them counts as lost.
+host cannot be reached, the state of its links is not known, and none of them counts as lost.
 """
 
 import time

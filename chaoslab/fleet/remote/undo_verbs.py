@@ -86,7 +86,7 @@ def _end(facts: AgentFacts) -> Healed:
 
 
 def _left(facts: AgentFacts) -> tuple[str, ...]:
-    """What is there, or that nobody can look."""
+    """What is there, or that it cannot be seen."""
     try:
         found = _asked(facts, "left", within_s=_LOOK_S)
     except FleetError as error:

@@ -35,7 +35,7 @@ class KeptSlice:
     said: tuple[object, ...] = ()
     """What was last told of the repair."""
     has_begun: bool = False
-    """Its node was started once: what is lost before is nobody's loss."""
+    """Its node was started once: what is lost before is not its loss."""
     incarnation: int = 0
     """The one of its node that was started last."""
     is_alive: bool = False

@@ -36,7 +36,7 @@ _PATIENCE_S = 60.0
 _RELEASE_S = 10.0
 _SUFFIX = ".power.ext4"
 _OPTIONS = "loop,nosuid,nodev,noatime,commit=3600"
-"""Names go to the disk when somebody flushes, not every five seconds by themselves."""
+"""Names go to the disk when a process flushes, not every five seconds by themselves."""
 _EXTENDED = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
 
 
@@ -88,7 +88,7 @@ def mount(folder: Path) -> None:
 
 
 def cut(folder: Path) -> Cut:
-    """Let the file system lose what was not flushed; nobody may have a file of it open."""
+    """Let the file system lose what was not flushed; no process may have a file of it open."""
     before = _contents(folder)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -109,7 +109,7 @@ class Address:
     def require(self, method: str, headers: Mapping[str, str]) -> None:
         """Denied unless a request is for this address and, of a POST, comes from its own page.
 
-        Names of `headers` are lower case. A name of somebody else's DNS that leads here is refused,
+        Names of `headers` are lower case. A name of another's DNS that leads here is refused,
         too.
         """
         if headers.get("host", "").lower() not in self.hosts:
@@ -200,7 +200,7 @@ class Access:
         """A new cookie for a token; `name` counts for viewers alone.
 
         `cookie`: what the browser had before, which the new one replaces. Denied for a wrong or
-        spent token, and for a name that somebody else has. Wrong tokens are counted by
+        spent token, and for a name that is taken. Wrong tokens are counted by
         `address`; the right one is let in however many came from there: by ssh all come from one.
         """
         found = self._tokens.get(_digest(token))
@@ -222,7 +222,7 @@ class Access:
         return made
 
     def visit(self, cookie: str) -> Visit:
-        """Whose cookie it is; Denied if nobody's."""
+        """Whose cookie it is; Denied if it is unknown."""
         found = self._visits.get(_digest(cookie))
         if found is None:
             raise Denied(401, "open the link that you were given")
@@ -242,7 +242,7 @@ class Access:
         name = checked_name(name)
         taken = {_alike(visit.name) for visit in self._visits.values() if visit is not before}
         if name and _alike(name) in taken | self._operators:
-            raise Denied(409, f"{name} is the name of somebody else here: add something to it")
+            raise Denied(409, f"{name} is the name of another participant: add something to it")
         return name
 
     def _forget_old_viewers(self) -> None:

@@ -44,7 +44,7 @@ class Act(Struct, forbid_unknown_fields=True):
 
 
 class Guess(Struct, forbid_unknown_fields=True):
-    """What somebody expects of a fault."""
+    """What a participant expects of a fault."""
 
     fault: _Short
     continues: bool | None = None
@@ -71,7 +71,7 @@ class Guess(Struct, forbid_unknown_fields=True):
 
 
 class Remark(Struct, forbid_unknown_fields=True):
-    """What somebody noticed."""
+    """What a participant noticed."""
 
     text: _Long
     fault: _Short = ""
@@ -85,7 +85,7 @@ class Remark(Struct, forbid_unknown_fields=True):
 
 
 class Entry(Struct, forbid_unknown_fields=True):
-    """Somebody who wants to come in."""
+    """A visitor who asks to join."""
 
     token: _Short
     name: _Short = ""

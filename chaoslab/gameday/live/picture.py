@@ -4,7 +4,7 @@
                         ├─► changes and predictions of each fault
                         └─► messages: sentences, and what became of orders
 
-Until a fault is injected, predictions of it are hidden from all, so that nobody copies, and its
+Until a fault is injected, predictions of it are hidden from all, so that none is copied, and its
 targets from viewers, who are asked to predict them. Draws and sends nothing.
 """
 

@@ -103,7 +103,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What somebody opens to get in."""
+    """Address that a participant opens to join."""
 
     role: Role
     name: str

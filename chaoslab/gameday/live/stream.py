@@ -5,7 +5,7 @@
                                         └─► picture: 3 a second at most ┴► messages, to each browser
 
 A browser takes what there is when it is ready: the latest picture, and of the last messages those
-that it has not had. So one that reads slowly costs no memory and holds up nobody.
+that it has not had. So one that reads slowly costs no memory and delays no other.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _RETRY: Final = b"retry: 1000\n\n"
 """After so many milliseconds a browser connects again."""
 _SHOWN: Final = frozenset(kind for kind in Kind if Picture.cares_for(kind))
 _AT_ONCE: Final = frozenset(kind for kind in _SHOWN if is_notable(kind))
-"""The others, which come by the thousand, wait for the next picture, and wake nobody."""
+"""The others, which come by the thousand, wait for the next picture, and wake no reader."""
 
 
 def framed(message: Message) -> bytes:
@@ -48,7 +48,7 @@ class Stream:
     def __init__(self, picture: Picture, *, most_events: int = _EVENTS_MOST) -> None:
         self.picture = picture
         self.missed = 0
-        """Events that came while nobody folded them, and were given up."""
+        """Events that came faster than they were folded, and were given up."""
         self.restarts = 0
         """How often the server had to be started again."""
         self._events: deque[Event] = deque(maxlen=most_events)
@@ -165,7 +165,7 @@ class Stream:
             await asyncio.sleep(0)
 
     def _tell(self) -> None:
-        """Wake everybody who waits for something new."""
+        """Wake all readers that wait for something new."""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -1,5 +1,5 @@
 """Variables of a plan: `${vars.outage}` with typed defaults, `${env:TOKEN}` for secrets, and
-`${env.public:RACK}` for what the environment says and everybody may read.
+`${env.public:RACK}` for what the environment says and is no secret.
 
     vars:
       outage: 6s                                      # type taken from what is written

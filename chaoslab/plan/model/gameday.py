@@ -8,7 +8,7 @@
       holds: [half-dies]
       sealed: {faults: 2, within: 30m}
 
-Only `chaoslab gameday` reads it; every other command carries the plan out without asking anybody.
+Only `chaoslab gameday` reads it; every other command carries the plan out without an operator.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ _SEALED_MOST: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedFaults:
-    """Faults that nobody sees before they come: drawn from the seed, each on a learner.
+    """Faults that no participant sees before they come: drawn from the seed, each on a learner.
 
-    Like all others they keep the limits of the plan. They wait for nobody.
+    Like all others they keep the limits of the plan. They wait for no operator.
     """
 
     faults: int = 1
@@ -72,7 +72,7 @@ class GameDay:
     length_s: Duration = 9000.0
     """Longest duration, in the place of `limits.timeout`."""
     sealed: SealedFaults | None = None
-    """Faults that nobody sees before they come; by default there are none."""
+    """Faults that no participant sees before they come; by default there are none."""
 
     @property
     def sealed_ids(self) -> tuple[str, ...]:

@@ -117,8 +117,8 @@ class FaultPlan:
         for name in holds:
             if name in by_id and not by_id[name].can_be_held:
                 yield PlanError(
-                    f"{name!r} waits for a phase of the protocol, which is over before anybody has "
-                    "decided: leave it out",
+                    f"{name!r} waits for a phase of the protocol, which is over before an "
+                    "operator has decided: leave it out",
                     key="gameday.holds",
                 )
 

@@ -55,7 +55,7 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
     mistakes: list[PlanError] = []
     for spec in plan.faults:
         if mistakes and spec.target.pick == "last_victim":
-            continue  # whose victim that is nobody knows
+            continue  # whose victim that is is not known
         try:
             found = _drafts(plan, spec, roster, victims)
         except PlanError as error:

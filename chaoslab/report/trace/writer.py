@@ -89,7 +89,7 @@ class TraceWriter:
         name: str,
         details: Details | None = None,
         *,
-        flow: Flow = Flow(),  # noqa: B008  # nobody changes it
+        flow: Flow = Flow(),  # noqa: B008  # it is never changed
     ) -> None:
         """Something that lasts."""
         piece = _Piece(_ns(from_s), max(_ns(from_s), _ns(to_s)), name, details or {}, flow)
@@ -102,7 +102,7 @@ class TraceWriter:
         name: str,
         details: Details | None = None,
         *,
-        flow: Flow = Flow(),  # noqa: B008  # nobody changes it
+        flow: Flow = Flow(),  # noqa: B008  # it is never changed
     ) -> None:
         """Something at one time."""
         piece = _Piece(_ns(at_s), None, name, details or {}, flow)

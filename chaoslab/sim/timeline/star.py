@@ -160,7 +160,7 @@ class _Star:
 
 
 def _settings(training: Training) -> Settings:
-    """Of the syncer: it suspects nobody, since nothing fails."""
+    """Of the syncer: it suspects no learner, since nothing fails."""
     return Settings(
         learners=(_NAME,),
         fragments=training.parts,

@@ -58,7 +58,7 @@ class Missing(FleetError):
 
 
 class Conflict(FleetError):
-    """Somebody else is at it already."""
+    """Another client is at it already."""
 
 
 class EngineConnection:
@@ -159,7 +159,7 @@ def is_silence(error: BaseException) -> bool:
 
 
 def _knock(url: str) -> None:
-    """OSError if nobody listens at a socket of this machine: the SDK would leave its own open."""
+    """OSError if none listens at a socket of this machine: the SDK would leave its own open."""
     if url.startswith("unix://"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
             knocking.settimeout(ASK_S)

@@ -47,7 +47,7 @@ class Stream:
         return (self._kind, piece) if piece else None
 
     def write(self, data: bytes) -> None:
-        """To its standard input; OSError when nobody is there."""
+        """To its standard input; OSError when it has ended."""
         self._socket.sendall(data)
 
     def close(self) -> None:

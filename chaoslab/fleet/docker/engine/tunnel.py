@@ -3,8 +3,8 @@
     Docker SDK ─► unix://FOLDER/engine.sock ────┐
     harness    ─► 127.0.0.1:PORT ───────────────┴─ ssh ─► the engine's socket, 127.0.0.1:PORT there
 
-By the ssh client of this machine, with its configuration, keys, agent and known hosts; nobody is
-asked for a passphrase. The other machine needs an sshd that forwards, and no Docker client. ssh
+By the ssh client of this machine, with its configuration, keys, agent and known hosts; no
+passphrase is asked for. The other machine needs an sshd that forwards, and no Docker client. ssh
 lives as long as its standard input, so it ends with the harness, in whatever way that ends.
 """
 

@@ -33,7 +33,7 @@ class Meter:
         self._is_closing = True
 
     def _listen(self) -> None:
-        """On a thread of its own, until it is gone. That nobody answers shows elsewhere first."""
+        """On a thread of its own, until it is gone. A silent engine shows elsewhere first."""
         with suppress(FleetError):
             for usage in self._engine.usages(self._container):
                 if self._is_closing:

@@ -59,7 +59,7 @@ def libraries(*more: str) -> Content:
     """The installed libraries that chaoslab needs, pinned, as a requirements file.
 
     `more` are requirement lines for this fleet, such as those of an accelerator. AbilityError if
-    chaoslab was not installed, so that nobody knows.
+    chaoslab was not installed, so that they are not known.
     """
     try:
         pinned = dict(_closure("chaoslab", {}))

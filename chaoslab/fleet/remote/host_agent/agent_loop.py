@@ -50,7 +50,7 @@ class AgentLoop:
     _clients: list[Client] = field(default_factory=list)
     _renewed_s: float = field(default_factory=time.monotonic)
     _undone: list[str] = field(default_factory=list)
-    """What was undone because nobody was there to do it, since somebody was told."""
+    """What the agent undid without a harness, since a harness was last told."""
     _dismissed_by: tuple[Client, str] | None = None
     """Client that asked for its end, by which call; answered when nothing is left."""
     _is_told_to_end: bool = False

@@ -1,4 +1,4 @@
-"""Local fleet of a host, which also notices that somebody speaks to the host agent.
+"""Local fleet of a host, which also notices that a harness speaks to the host agent.
 
 HostedFleet.attend ── one wait for ──┬─ output and exits of nodes
 └─ sockets of the agent

@@ -34,7 +34,7 @@ from chaoslab.undo.log import may_have_open_undos
 RUN: Final = re.compile(r"[0-9a-f]{10}")
 _DAY_S: Final = 86400.0
 _RUN_S: Final = 7 * _DAY_S
-"""Age of a run's folder that nobody fetched: its harness died."""
+"""Age of a run's folder that was not fetched: its harness died."""
 _USED_S: Final = 30 * _DAY_S
 """Time without use of code or an environment; `bootstrap.run` touches them."""
 _OF_AGENT: Final = ("host_agent.log", "spool.jsonl", "janitor.log")
@@ -148,7 +148,7 @@ class HostFolder:
 
 
 def prune(now_s: float) -> tuple[Path, ...]:
-    """Remove what nobody needs any more: runs that ended long ago without open entries, code and
+    """Remove what is not needed any more: runs that ended long ago without open entries, code and
     environments that were not used for long. What was removed; OSError if that is refused.
     """
     gone = []
