@@ -97,7 +97,7 @@ def to_toml(found: Sequence[Measured], runs: Sequence[str]) -> str:
     """The file, with the names of the runs that it comes from."""
     lines = [f"# chaoslab research calibrate: {', '.join(runs)}", *map(_line, found)]
     if left := missing(found):
-        lines.append(f"# not measured, so that the default holds: {', '.join(left)}")
+        lines.append(f"# not measured, so that the default applies: {', '.join(left)}")
     lines += quantile_lines({one.cost: one.quantiles for one in found if one.quantiles})
     return "".join(f"{line}\n" for line in lines)
 

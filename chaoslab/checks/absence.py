@@ -213,7 +213,7 @@ def _come_back(absence: Absence, history: History) -> Absence:
 
 
 def _healing(absence: Absence) -> Event | None:
-    """The moment from which no injection holds the learner any more."""
+    """The moment from which no injection keeps the learner away."""
     heals = [story.healing for story in absence.stories]
     known = [heal for heal in heals if heal and heal.time_s < absence.until_s]
     return max(known, key=lambda event: event.seq) if len(known) == len(heals) else None

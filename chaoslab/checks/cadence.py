@@ -1,4 +1,4 @@
-"""Do rounds, and those of each fragment, come as often as in the baseline, to the end of training?
+"""Cadence: rounds, and those of each fragment, as often as in the baseline, to the end of training.
 
     rounds   | | | | | |▇▇ fault ▇▇| | | |   |    |    |     settled: all train from one state, no
                                    └ settled ┘               learner is under a fault or on its way

@@ -1,4 +1,4 @@
-"""Is what learners keep on disk what they believe in, and do they go on keeping it?
+"""Checkpoints: what learners keep on disk is what they resume from, and they go on keeping it.
 
     checkpoint.saved ─────────► checkpoint.found      what is resumed is the newest whole one
     storage.damaged ── file ──► checkpoint.found      the damaged file is refused, never taken up

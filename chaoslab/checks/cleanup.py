@@ -1,4 +1,4 @@
-"""Was everything undone? Faults healed, processes gone, nothing left over on the machine."""
+"""Cleanup: faults healed, processes gone, nothing left over on the machine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

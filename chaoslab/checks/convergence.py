@@ -1,4 +1,4 @@
-"""Did the faults cost quality? The evaluation loss beside that of the fault-free twin.
+"""Convergence: the evaluation loss beside that of the fault-free twin.
 
     loss │ ·                          run ──·──  twin ──o──
          │   o · o ·

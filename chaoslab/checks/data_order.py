@@ -1,4 +1,4 @@
-"""Do each learner's data go on as its steps do?
+"""Order of data: each learner's position in its data goes on as its steps do.
 
     between    one batch further with each step
     at a join  not behind its merged work, whatever the source and the life; not behind its own last

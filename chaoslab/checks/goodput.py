@@ -3,7 +3,7 @@
     capacity  ▇▇▇▇▇▇▃▃▃▃▃▃▃▃▇▇▇▇▇▇      expected: the baseline's pace times the share left
     committed ▇▇▇▇▇▇▄▄▃▃▃▄▄▃▆▇▇▇▇▇      observed: tokens merged while a fault was open
 
-While a fault holds the syncer nothing is merged, so there it counts until all has been merged
+While a fault keeps the syncer away nothing is merged, so there it counts until all has been merged
 again; of a run that was cut short before that, nothing can be said. More than expected is wrong,
 too, if learners keep a step time (`training.step_time`): a learner that is left is no faster than
 its chip. Where they share cores without one, more is usual.

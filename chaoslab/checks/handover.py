@@ -1,4 +1,4 @@
-"""Did every learner that was let in get the state of the training, and in time?
+"""Handover: every learner that was let in gets the state of the training, and in time.
 
     member.joined (source donor or syncer) ── waits ──► learner.joined: it holds everything
                                                 └─ member.left, training ends: it was in vain

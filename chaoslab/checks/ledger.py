@@ -1,4 +1,4 @@
-"""Is every token accounted for? Double entry between the learners and the syncer (`accounts`).
+"""Ledger of tokens: double entry between the learners and the syncer (`accounts`).
 
     pushed = accepted = merged      the same tokens on both sides, each exactly once
     raw = committed + discarded + in flight       for every life that reached the end

@@ -34,7 +34,7 @@ class NotJudged:
     need: Need
     """What the run by choice did not have."""
     reason: str
-    """The same as a sentence."""
+    """A sentence that says what the run did not have."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Does every member work, from the baseline or from its return to the end of training?
+"""Participation: every member works, from the baseline or from its return to the end of training.
 
     rounds           | | | | | | | | | | | | | | |    on duty: from the end of the baseline, or its
     with learner-2   | | |  fault  ◄─ | | | . . .     first contribution after a fault of its own,

@@ -1,4 +1,4 @@
-"""Did training go on? The longest gap between two merged rounds, the tail included.
+"""Progress of training: the longest gap between two merged rounds, the tail included.
 
     baseline ──┼──┼──┼──┼───────gap───────┼──┼──┼──┼── tail ──┤ training ends
 

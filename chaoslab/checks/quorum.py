@@ -1,4 +1,4 @@
-"""Does a round come whenever a quorum of learners can give one? Judged between disturbances.
+"""Quorum: a round comes whenever enough learners can give one. Judged between disturbances.
 
     members, no fault open on them ≥ quorum ─► a round within the bound ─► and again, …
                  fault begins or heals, member joins or leaves: measured anew

@@ -1,4 +1,4 @@
-"""Is what learners contribute the work of training? By its updates, weights, data and losses.
+"""Work of training in what learners contribute: by its updates, weights, data and losses.
 
     push       norm above 0 after two steps or more; the weight of its tokens (c_tokens² / c_steps);
                size, direction, and none again and again: `update_vectors`

@@ -244,7 +244,7 @@ def _groups(history: History, end_s: float) -> Iterator[list[FaultStory]]:
 
 
 def _victims(stories: Sequence[FaultStory], lasting: set[str], history: History) -> tuple[str, ...]:
-    """The learners that were hit and that nothing holds any more; all if it was the syncer."""
+    """The learners that were hit and are under no injection any more; all if it was the syncer."""
     hit = {node for story in stories for node in story.targets}
     if not hit & set(history.learners):
         hit = set(history.learners)

@@ -1,4 +1,4 @@
-"""Did each broken learner come back, how fast, and does it really take part again?
+"""Rejoin: each broken learner comes back, in time, and takes part again.
 
 Three clocks from the restart or the resume: process up, first step, first accepted contribution
 (`absence`). A process that is up but never contributes has not rejoined; neither has one that

@@ -1,4 +1,4 @@
-"""Does a learner come back with the state that it says: digests, step, rate, moments, shard?
+"""State of a learner that comes back: digests, step, rate, moments and shard are as it says.
 
     digests    of its fragments at every join; of its moments too, if it ever says them
     step       half of the lowest step of the others at least; if it kept its own state, that which

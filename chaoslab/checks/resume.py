@@ -1,4 +1,4 @@
-"""Does a training that is not chaoslab's own go on from where it was, and as it would have?
+"""Resume of a training that is not chaoslab's own: from where it was, and as it would have gone on.
 
     saved 500          killed at 540    resumes at S      twin
     ────┴──────────────────┤  ▒▒▒▒▒▒▒▒  ├──────────►      ─ ─ ─ ─ ─ ─ ►

@@ -1,4 +1,4 @@
-"""Did the syncer go on where it was? Nothing published is lost, nothing is another, all are heard.
+"""Succession of the syncer: nothing published is lost or changed, and all learners are heard.
 
     round.merged (fragment, version, digests) ──► the last before its end ─┐
     syncer.ready (versions, digests)          ──► what it came back with ──┴─ the same, or one merge

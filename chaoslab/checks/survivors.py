@@ -1,4 +1,4 @@
-"""Did those that no fault touched notice? Their pace, their process and their step counter.
+"""Survivors, learners that no fault touched: their pace, their process and their step counter.
 
     learner-2 samples  |·|·|·|·|·|·|·|·|·|·|·|      baseline ◄─► under the fault: median step time
     learner-1 under injection-0  ▇▇▇▇▇▇▇            a survivor stalls: no sample where many

@@ -1,4 +1,4 @@
-"""Is the history of every fragment one line? Each version once, on top of the one before it.
+"""Versions of every fragment: one line, each version once, on top of the one before it.
 
     fragment 2:  0 ─► 1 ─► 2 ─► 3 …     by one syncer at a time, by rounds with numbers of their own
 

@@ -149,7 +149,7 @@ def margin_below(observed: float, bound: float, best: float = 0.0) -> float | No
 
 
 def margin_above(observed: float, bound: float, best: float) -> float | None:
-    """The same with a lower bound."""
+    """The margin of a finding with a lower bound, as `margin_below`."""
     return margin_below(-observed, -bound, -best)
 
 

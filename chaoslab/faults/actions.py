@@ -110,7 +110,7 @@ class AsksHook(BaseFault):
         """What the hook is asked to do."""
 
     def requested(self) -> Mapping[str, Json]:
-        """The same, for the evidence."""
+        """What the hook is asked to do, as evidence shows it."""
         return self.asked()
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:

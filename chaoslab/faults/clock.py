@@ -29,7 +29,7 @@ _ANY_NODE = frozenset({Role.LEARNER, Role.SYNCER})
 _STEP_S_LEAST = 1.0
 """A smaller step is hard to tell from a reading that arrives late."""
 _DRIFT_LEAST = 0.05
-"""The same of a rate, over some seconds."""
+"""A smaller difference of rates, over some seconds, is as hard to tell."""
 _RATE_MOST = 4.0
 _LATE_S = 0.5
 """A reading may arrive so late on a busy machine."""
@@ -202,5 +202,5 @@ def _monotonic_s(said: Sequence[Event[ClockRead]]) -> float:
 
 
 def _passed_s(said: Sequence[Event[ClockRead]]) -> float:
-    """The same on the harness's."""
+    """Seconds on the harness's clock, from the first reading to the last."""
     return said[-1].time_s - said[0].time_s

@@ -82,7 +82,7 @@ class ComputeSteal(Stresses):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPressure(Stresses):
-    """A process beside the learner holds memory, and has touched every page of it.
+    """A process beside the learner occupies memory, and has touched every page of it.
 
     Refused where that is more than half of what the machine has left: it is to survive the run.
     """
@@ -91,7 +91,7 @@ class MemoryPressure(Stresses):
     """For each target."""
 
     name = "memory.pressure"
-    summary = "another process holds memory beside the learner"
+    summary = "another process occupies memory beside the learner"
     strength: ClassVar[Mapping[str, float]] = {"size_bytes": 0.0}
     layer = Layer.MEMORY
     imitates = "a leak in a neighbour; a page cache that is pushed out"

@@ -85,7 +85,7 @@ class SliceReport:
     """What the provider says of the slice of one node at one time."""
 
     node: str
-    """Whose slice."""
+    """Name of the node that the slice is of."""
     condition: Condition
     resource: str = ""
     """Name of the slice at the provider; empty if it has none."""

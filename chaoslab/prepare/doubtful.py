@@ -126,7 +126,7 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
 
 
 def _without_pace(plan: FaultPlan) -> Iterator[str]:
-    """Checks of speeds where nothing holds the speed of learners."""
+    """Checks of speeds where learners keep no step time."""
     if plan.training.step_time is not Pacing.OFF:
         return
     learners = plan.training.learner_count

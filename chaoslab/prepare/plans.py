@@ -64,7 +64,7 @@ class Asked:
                 yield Override(setting=setting, label=f"--{key} {path}")
 
     def again(self) -> str:
-        """The same, to be typed into a shell."""
+        """Arguments that ask for this plan again, to be typed into a shell."""
         words = [self.plan]
         for setting in self.settings:
             words += ["--set", setting]

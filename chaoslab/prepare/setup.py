@@ -31,7 +31,7 @@ class FleetSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSetup:
-    """By which links the learners of a plan reach the syncer, and what holds from the start."""
+    """Links by which the learners of a plan reach the syncer, and their effects from the start."""
 
     factory: LinksFactory = field(default_factory=lambda: Direct().factory(0))
     initial_effects: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)

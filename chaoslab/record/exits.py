@@ -21,7 +21,7 @@ def how_it_ended(exited: Event[NodeExited]) -> str:
 
 
 def ending(said: NodeExited) -> str:
-    """The same of a payload."""
+    """Signal name or exit code of a payload, as text for people."""
     if said.is_seen:
         return said.signal or f"exit code {said.exit_code}"
     return f"gone after {said.signal}" if said.signal else "gone, cause unknown"

@@ -75,7 +75,7 @@ class Injector:
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
     due_within: DueWithin = no_undo_log
-    """While a fault is carried out that holds for so long: what it opens is due by then."""
+    """While a fault is carried out that lasts so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[OpenInjection] = field(default_factory=list)
@@ -347,7 +347,7 @@ class Injector:
         return progress.learners & hit
 
     def _measure(self, one: OpenInjection) -> None:
-        """Gather the evidence while the fault still holds, once."""
+        """Gather the evidence while the fault is still in force, once."""
         if one.is_measured:
             return
         one.is_measured = True

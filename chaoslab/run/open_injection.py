@@ -116,7 +116,7 @@ def _go_together(one: Fault, other: Fault) -> bool:
 
 
 def gather(one: OpenInjection, recorder: EventRecorder, directory: RunDirectory) -> None:
-    """Write down what the journal shows of it, while it still holds."""
+    """Write down what the journal shows of it, while it is still in force."""
     injection, history = one.injection, recorder.journal.history
     pieces = [
         EvidenceMeasured(

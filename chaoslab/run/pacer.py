@@ -42,7 +42,7 @@ class Pacer:
     _read: int = 0
     """How many reports of the record are in `_took_s`, or are older than the measurement."""
     _step_s: float | None = None
-    """The step time that holds; None: none yet."""
+    """The step time in force; None: none yet."""
     _told: set[tuple[str, int]] = field(default_factory=set)
     """Names and incarnations of those that were told."""
     _seen: object = None

@@ -1,4 +1,4 @@
-"""What a script's files say: its progress, where that is not in its output, and its checkpoints.
+"""Files of a script: its progress, where that is not in its output, and its checkpoints.
 
     Script.from ────────► a source for each worker ──┐
                                                      ├─ read ─► trainer.said

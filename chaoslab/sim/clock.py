@@ -38,7 +38,7 @@ class SimClock:
         """The latest second that was asked for, and the text of it."""
 
     def now_s(self) -> float:
-        """The same, as every clock has it."""
+        """Simulated seconds since the beginning."""
         return self.time_s
 
     def wall(self) -> str:

@@ -1,4 +1,4 @@
-"""Slowness of simulated nodes: each step takes longer by the largest factor that holds."""
+"""Slowness of simulated nodes: each step takes longer by the largest factor in force."""
 
 from dataclasses import asdict
 

@@ -104,7 +104,7 @@ class UndoLogFile:
 
     @contextmanager
     def due_within(self, for_s: float | None) -> Iterator[StillThere]:
-        """What is opened in the block holds for so long; None: until the end of the run.
+        """What is opened in the block lasts so long; None: until the end of the run.
 
         Yields what tells, at any later time, how much of it is still there.
         """

@@ -318,7 +318,7 @@ class ScriptGate:
             )
 
     def to_json(self) -> Mapping[str, Json]:
-        """The same for programs."""
+        """What was understood, as data."""
         one = self.understood
         return {
             "preset": one.preset,

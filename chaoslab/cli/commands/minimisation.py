@@ -215,7 +215,7 @@ class _Search:
         return Group(tried, Text(head, style="bold"), *map(Text, left))
 
     def to_json(self, found: Minimised) -> Mapping[str, Json]:
-        """The same as data."""
+        """What was found, as data."""
         path = self.folder / MINIMISED_YAML
         return {
             "ending": found.ending.value,

@@ -25,7 +25,7 @@ from chaoslab.record.exits import ENDING_SIGNALS
 _STAYS_S: Final = 10.0
 """How long a node that was started again has to live until its entry is closed."""
 _ENDED = "ended"
-"""In the undo log, what was done to a node that was ended, apart from what holds it up."""
+"""In the undo log, what was done to a node that was ended, apart from what stops it."""
 
 
 Keep: TypeAlias = Callable[[NodeSpec], str]

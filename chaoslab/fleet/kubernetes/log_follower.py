@@ -187,7 +187,7 @@ class LogFollower:
         return self._last
 
     def _asked(self) -> Sequence[PodState]:
-        """The same by the server's word, now."""
+        """The pods that the server lists now."""
         return self._named(state_of(one) for one in self._cluster.pods(f"job-name={self._job}"))
 
     def _named(self, pods: Iterable[PodState]) -> Sequence[PodState]:

@@ -1,4 +1,4 @@
-"""Watch of a machine of the cluster that a fault holds: what the cluster says of it.
+"""Watch of a machine of the cluster that a fault acts on: what the cluster says of it.
 
     its node ─── taint `unschedulable` ─► cordon, uncordon, of each node of the run that was there
                                                             when the fault began

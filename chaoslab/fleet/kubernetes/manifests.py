@@ -54,7 +54,7 @@ class PodSettings:
     learners: Mapping[str, Json] = field(default_factory=dict)
     """The plan's own spec of learners' pods, into which the fleet puts its own."""
     container: Mapping[str, Json] = field(default_factory=dict)
-    """The same of their container."""
+    """The plan's own spec of their container, into which the fleet puts its own."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """More labels of their Jobs and pods."""
     others: Mapping[str, Json] = field(default_factory=dict)

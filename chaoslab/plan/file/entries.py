@@ -156,9 +156,9 @@ class Targets:
     learners: _Learners = None
     """A share, a count, names, or all."""
     workers: _Learners = None
-    """The same of the workers of a script."""
+    """Of the workers of a script: a share, a count, names, or all."""
     reserve: _Learners = None
-    """The same of the learners that are not there at the start."""
+    """Of the learners that are not there at the start: a share, a count, names, or all."""
     syncer: Literal["all"] | None = None
     """The syncer."""
     launcher: Literal["all"] | None = None
@@ -290,7 +290,7 @@ def fault_of(name: str, kind: type) -> Hint:
 
 @cache
 def check_of(name: str, kind: type) -> Hint:
-    """The same of `expect`."""
+    """Type of an entry of `expect` for this check."""
 
     def build(entry: Any) -> CheckSpec:
         return CheckSpec(check=name, settings=settings_in(kind, entry))

@@ -63,7 +63,7 @@ class Source:
 
     @property
     def next_image(self) -> str:
-        """The same, as the next release."""
+        """The image's name as that of the next release."""
         return f"{self.image}-{NEXT}"
 
 
