@@ -155,11 +155,13 @@ def per_s(times_s: Sequence[float]) -> float:
     return (len(times_s) - 1) / lasted_s if lasted_s > 0 else 0.0
 
 
-def rounds_of_a_window(per_s: float) -> int:
-    """As few rounds as can tell: 12, and as many as come in 2 s, since over less than that it tells
-    who got a core, or saved a checkpoint. `per_s`: rounds per second.
+def rounds_of_a_window(per_s: float, share: float = 1.0) -> int:
+    """As few rounds as can tell: as many as let expect 12, and as come in 2 s, since over less than
+    that it tells who got a core, or saved a checkpoint.
+
+    `per_s`: rounds per second. `share`: of them, those to be expected.
     """
-    return max(_FEWEST, ceil(_SHORTEST_S * per_s))
+    return max(ceil(_FEWEST / share), ceil(_SHORTEST_S * per_s))
 
 
 @once

@@ -205,9 +205,9 @@ class _Usual:
         """What each gave, by the `seq` of the round."""
         baseline = [event for event in self.rounds if event.time_s <= end_s]
         self._before = by_fragment(baseline)
-        self.window = rounds_of_a_window(per_s([event.time_s for event in baseline]))
-        """Rounds of one that a learner can be expected to contribute to, of all fragments."""
-        before = baseline[-2 * self.window :]
+        self.per_s = per_s([event.time_s for event in baseline])
+        """Rounds in the baseline."""
+        before = baseline[-2 * self.window() :]
         self._shares = {
             learner: sum(e.seq in own for e in before) / len(before) if before else 0.0
             for learner, own in self.own.items()
@@ -221,6 +221,10 @@ class _Usual:
         """Whether any learner contributed in the baseline."""
         return any(self._shares.values())
 
+    def window(self, share: float = 1.0) -> int:
+        """Rounds of a window of a learner from which such a share of them is expected."""
+        return rounds_of_a_window(self.per_s, share)
+
     def share(self, learner: str) -> float:
         """Of the rounds of the baseline, those that it contributed to; 1 if it was not there."""
         return self._shares[learner] or 1.0
@@ -230,7 +234,7 @@ class _Usual:
         own = self.own[learner]
         since = [e.seq in own for rounds in self._before.values() for e in rounds
                  if own and e.seq >= min(own)]  # fmt: skip
-        return fmean(since) if len(since) >= self.window else 0.0
+        return fmean(since) if len(since) >= self.window() else 0.0
 
     def share_of_fragment(self, learner: str, fragment: int) -> float:
         """The same of one fragment, at most that of all; 0 if it never contributed to it."""
@@ -264,7 +268,7 @@ def _windows(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[_Windo
     """Every window of its duty."""
     rounds = [event for event in usual.rounds if holds(on_duty, event.time_s)]
     share = usual.share(learner)
-    for within in _runs(rounds, _length(learner, usual)):
+    for within in _runs(rounds, usual.window(share)):
         window = _window(learner, usual, within, share)
         yield window._replace(
             weight_share=_weight_share(learner, usual, within),
@@ -294,7 +298,7 @@ def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
         for start_s, end_s in under_alone(usual.history, learner, fault):
             rounds = [event for event in usual.rounds if start_s < event.time_s <= end_s]
             expected = share / ratio**2
-            for within in _runs(rounds, ceil(usual.window / expected)):
+            for within in _runs(rounds, usual.window(expected)):
                 found = _window(learner, usual, within, expected)
                 pace = usual.duty.pace_share(
                     learner, found.start_s, found.end_s, [(start_s, end_s)]
@@ -327,20 +331,16 @@ def _window(
     )
 
 
-def _length(learner: str, usual: _Usual) -> int:
-    """Rounds of a window: as many as let expect that it contributes to enough of them."""
-    return ceil(usual.window / usual.share(learner))
-
-
 def _short_tails(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[Doubt]:
     """Its last time on duty, if that is too short to tell and looks bad."""
     start_s, end_s = on_duty[-1] if on_duty else (0.0, 0.0)
     last = [event for event in usual.rounds if start_s < event.time_s <= end_s]
     own = sum(event.seq in usual.own[learner] for event in last)
-    if len(last) < _length(learner, usual) and 2 * own < len(last) * usual.share(learner):
+    needed = usual.window(usual.share(learner))
+    if len(last) < needed and 2 * own < len(last) * usual.share(learner):
         text = (
             f"{learner} contributed to {own} of the {len(last)} rounds from {start_s:.1f} s to "
-            f"the end, and it takes {_length(learner, usual)} rounds to tell"
+            f"the end, and it takes {needed} rounds to tell"
         )
         yield Doubt(Code.TOO_FEW_SAMPLES, text)
 

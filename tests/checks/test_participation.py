@@ -130,11 +130,14 @@ def touched(
     slowdown: float = 1,
     measured: float | None = None,
     silences: bool = False,
+    for_s: float = 20.0,
+    pace: Pace | None = None,
 ) -> Story:
-    """learner-1 under a fault for twenty seconds: what it does then, and what is known of that."""
-    story = Story().baseline().touch("learner-1", for_s=20.0).slow("learner-1", slowdown)
+    """learner-1 under a fault: what it does then, and what is known of that."""
+    story = Story(pace=pace or Pace()).baseline()
+    story.touch("learner-1", for_s=for_s).slow("learner-1", slowdown)
     story.learners["learner-1"].is_mute = idle
-    story.train(20)
+    story.train(for_s)
     story.learners["learner-1"].is_mute = False
     story.slow("learner-1", 1).heal().train(9).end()
     shown: Mapping[str, Json] = {} if measured is None else {"step_ratio": measured}
@@ -167,6 +170,14 @@ CASES = {
     ),
     "one that contributes to nothing while it is slow": fails(
         CHECK, lambda: touched(idle=True, slowdown=1.5, measured=1.5), TOO_LITTLE, of=("learner-1",)
+    ),
+    "one that contributes to nothing while it is slow, for as short as can tell": fails(
+        CHECK,
+        lambda: touched(
+            idle=True, slowdown=2, measured=2, for_s=6.0, pace=Pace(tick_s=0.05, steps=1)
+        ),
+        TOO_LITTLE,
+        of=("learner-1",),
     ),
     "one that a fault may silence": passes(CHECK, lambda: touched(idle=True, silences=True)),
     "one that hardly contributes from the start": doubts(
