@@ -215,9 +215,8 @@ def presets() -> str:
             "saved": one.saved, "resumed": one.resumed,
         }  # fmt: skip
         says = ", ".join(what for what, is_told in told.items() if is_told)
-        checked = one.checked if one.is_recorded else f"{one.checked}; *not recorded*"
-        rows.append((f"`{one.name}`", one.trainer, says, one.lacks, checked))
-    return _table(("preset", "trainer", "says", "lacks", "checked against"), rows)
+        rows.append((f"`{one.name}`", one.trainer, says, one.lacks, one.checked, one.recorded))
+    return _table(("preset", "trainer", "says", "lacks", "checked against", "recorded"), rows)
 
 
 BLOCKS = (

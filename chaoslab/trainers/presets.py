@@ -3,8 +3,8 @@
     preset("hf-trainer").patterns()        for `training.script.preset`
     guess(lines) ─► presets that read them, then a pattern made from their words: best first
 
-Each preset names the file and version that its patterns were checked against. None was recorded
-here yet: tests run them on lines built from the formats in these files.
+Each preset names the file and version that its patterns were checked against. Tests run them on
+lines built from the formats in these files, and on the output of the versions that were recorded.
 """
 
 import re
@@ -38,8 +38,8 @@ class Preset:
     """File and version with the formats."""
     is_generic: bool = False
     """Whether other programs print such lines too; `guess` prefers what reads more of them."""
-    is_recorded: bool = False
-    """Whether its output was recorded in a run, and read in a test."""
+    recorded: str = ""
+    """Version whose output, of a run that was killed and went on, is read in a test."""
 
     def patterns(self) -> Patterns:
         """Its patterns, compiled."""
@@ -157,6 +157,7 @@ PRESETS: Final = (
         resumed=OWN_LINES.resumed.pattern if OWN_LINES.resumed else None,
         lacks="nothing",
         checked="chaoslab/trainers/reading.py",
+        recorded="any version",
     ),
     Preset(
         name="torchtitan",
@@ -197,9 +198,12 @@ PRESETS: Final = (
         lacks="a saved line; the loss unless it is logged with `prog_bar=True`; optimizer steps "
         "with `accumulate_grad_batches`: batches are counted. The dataloader needs a length. After "
         "a resume within an epoch the bar has neither epoch nor length, and nothing is read until "
-        "the next one: read the table of CSVLogger instead (`from: {csv: …}`)",
+        "the next one: read the table of CSVLogger instead (`from: {csv: …}`). Where rich is "
+        "installed Lightning draws another bar, which prints nothing to a file: pass "
+        "`TQDMProgressBar()`",
         is_generic=True,
         checked="src/lightning/pytorch/callbacks/progress/tqdm_progress.py at 7f0c3436cd",
+        recorded="Lightning 2.6.6",
     ),
     Preset(
         name="hf-trainer",
@@ -210,6 +214,7 @@ PRESETS: Final = (
         lacks=_HF_LACKS,
         is_generic=True,
         checked="transformers/trainer_callback.py, trainer.py of transformers 5.24.0",
+        recorded="Transformers 5.24.0",
     ),
     Preset(
         name="accelerate",
@@ -295,8 +300,11 @@ PRESETS: Final = (
         progress=r"\[(?:epoch=(?P<epoch_from_1>\d+)\]\[)?batch=(?P<step>\d+)"
         rf"(?:/(?P<steps_per_epoch>\d+))?\]|\bTrain loss/train/total: (?P<loss>{_N})",
         resumed=r"Trainer checkpoint loaded from (?:.*-ba(?P<step>\d+))?",
-        lacks="a saved line; the loss stands in a line of its own, without a step",
+        lacks="a saved line; `resumed` needs logging at INFO, and its step is in the name of the "
+        "checkpoint, which with `autoresume` is `latest`; a loss stands in a line of its own, "
+        "without a step, and is told with the step after it",
         checked="composer/loggers/console_logger.py at 640518880",
+        recorded="Composer 0.32.1",
     ),
     Preset(
         name="nanogpt",

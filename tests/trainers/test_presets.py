@@ -1,7 +1,11 @@
 """Presets: the lines of each trainer, built from the formats in its source, and the guess at them.
 
-Where a format stands is named in `Preset.checked`; none of these lines was recorded.
+Where a format stands is named in `Preset.checked`. In `recorded/` is the output of the trainings in
+`packages/`, cut and without paths: of a process that was killed, and of the next one. They logged
+at INFO and saved every 5 steps, Lightning with `TQDMProgressBar`.
 """
+
+from pathlib import Path
 
 import pytest
 
@@ -295,6 +299,40 @@ def test_bars_and_logs_of_one_training_are_its_steps_with_their_losses() -> None
     assert [(one.step, one.loss) for one in said] == [
         (1, None), (1, None), (2, 2.31), (3, None)
     ]  # fmt: skip
+
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def test_output_is_recorded_of_the_presets_that_say_so() -> None:
+    recorded = {one.name for one in PRESETS if one.recorded} - {"chaoslab"}
+    assert {path.name for path in RECORDED.iterdir()} == {
+        f"{name}.{life}.log" for name in recorded for life in (1, 2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("log", "steps", "losses", "resumed"),
+    [
+        ("hf-trainer.1", range(1, 13), {2: 4.028, 11: 4.03, 12: 4.033}, []),
+        ("hf-trainer.2", range(11, 19), {12: 4.033, 17: 4.029}, [10]),
+        ("lightning.1", range(16), {1: 1.96, 15: 2.21}, []),
+        ("lightning.2", range(0), {}, [None]),  # within an epoch
+        ("composer.1", range(9, 14), {10: 0.7515, 13: 0.6758}, []),
+        ("composer.2", range(11, 14), {12: 0.6602, 13: 0.6758}, [None]),
+    ],
+)
+def test_recorded_output_is_read_by_its_preset(
+    log: str, steps: range, losses: dict[int, float], resumed: list[int | None]
+) -> None:
+    reader = Reader(preset(log[:-2]).patterns())
+    said = [*reader.feed((RECORDED / f"{log}.log").read_bytes()), *reader.end()]
+    progress = [one for one in said if one.what is PROGRESS]
+    found = {one.step: one.loss for one in progress}
+    assert [*found] == [*steps]
+    assert losses.items() <= found.items()
+    assert [one.step for one in said if one.what is RESUMED] == resumed
+    assert not [one for one in said if one.what is SAVED]  # known by the files
 
 
 def test_lines_without_progress_are_not_guessed_at() -> None:
