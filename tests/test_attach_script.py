@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import psutil
 import pytest
@@ -69,6 +70,18 @@ class Running:
         self.until(lambda: bool(self.pids()) and self.step() > 0)
         return f"pattern:-u -m .*{self.folder}/saved"
 
+    def complaining(self) -> str:
+        """One that prints to standard error alone, and has a file for each stream; its target."""
+        turned = (
+            "import runpy, sys; sys.stdout = sys.stderr; "
+            "runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+        )
+        words = [sys.executable, "-u", "-c", turned, *self._trainer("0")[2:]]
+        with (self.folder / "bars.log").open("ab") as errors:
+            pid = self._begin("train", words, errors=errors)
+        self.until(lambda: self.step() > 0)
+        return f"pid:{pid}"
+
     def _trainer(self, rank: str) -> tuple[str, ...]:
         module = "chaoslab.selftest.mutants.trainer"
         return ("-u", "-m", module, "--rank", rank, "--folder", f"{self.folder}/saved")
@@ -76,9 +89,11 @@ class Running:
     def _start(self, name: str, *words: str) -> int:
         return self._begin(name, [sys.executable, "-u", *words])
 
-    def _begin(self, name: str, words: list[str]) -> int:
+    def _begin(
+        self, name: str, words: list[str], errors: BinaryIO | int = subprocess.STDOUT
+    ) -> int:
         with (self.folder / f"{name}.log").open("ab") as output:
-            started = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
+            started = subprocess.Popen(words, stdout=output, stderr=errors, cwd=ROOT)
         self._started.append(started)
         return started.pid
 
@@ -201,6 +216,15 @@ def test_workers_by_a_pattern_print_to_files_of_their_own(running: Running, tmp_
     assert len(ran.history.of(Kind.NODE_STARTED)) == 2
     assert running.pids() == before
     assert running.goes_on(2)
+
+
+def test_both_files_of_one_that_prints_to_two_are_read(running: Running, tmp_path: Path) -> None:
+    ran = judged(running.complaining(), tmp_path)
+    assert [one.payload.incarnation for one in ran.history.of(NodeStarted)] == [1, 2]
+    assert (running.folder / "train.log").read_bytes() == b""
+    for life in ("1", "2"):
+        assert (ran.record / "nodes/worker-0" / life / "stderr.log").stat().st_size
+    assert running.goes_on(1)
 
 
 @pytest.mark.gate

@@ -1,7 +1,7 @@
 """One incarnation of an attached node: found, or started again after a fault.
 
     found ─► Past ─► its state ──┐
-    its output, as it grows ─────┴─► NodeOutput ─► observations
+    its output, as it grows ─────┴─► NodeOutput, one for each stream ─► observations
 
 Only what it prints from now on has a time: what it had printed before is told without one.
 """
@@ -52,11 +52,12 @@ class AttachedNode(Incarnation):
         """Until when it has to live; infinity: that is not waited for."""
         try:
             self._files = IncarnationFiles(self._directory, place.clock)
-            self._files.errors.touch()
+            errors = self._files.errors.open("wb", buffering=0)
             self._files.begun(spec, spec.command, self.facts)
         except OSError as error:
             raise FleetError(f"{spec.name}: {error}") from error
         self._output = NodeOutput(spec, incarnation, self._files.log)
+        self._errors, self._errors_log = NodeOutput(spec, incarnation, errors), errors
         self._past = past
 
     @property
@@ -81,6 +82,10 @@ class AttachedNode(Incarnation):
     def _printed(self) -> bytes:
         """What it has printed since the last call; nothing waits."""
 
+    def _complained(self) -> bytes:
+        """The same of a second file, where it prints to two that are read."""
+        return b""
+
     @abstractmethod
     def _ending(self) -> dict[str, Json]:
         """Exit code and signal of one that has exited, as far as they are known."""
@@ -91,7 +96,8 @@ class AttachedNode(Incarnation):
 
     def read(self) -> list[Observation]:
         """The observations in what it has printed since, and once those of its past."""
-        return [*self._told_before(), *self._output.take(self._printed())]
+        printed = self._output.take(self._printed())
+        return [*self._told_before(), *printed, *self._errors.take(self._complained())]
 
     def _told_before(self) -> list[Observation]:
         past, self._past = self._past, None
@@ -100,16 +106,18 @@ class AttachedNode(Incarnation):
 
     def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED."""
-        last = [*self.read(), *self._output.end()]
+        last = [*self.read(), *self._output.end(), *self._errors.end()]
+        lost_bytes = self._output.lost_log_bytes + self._errors.lost_log_bytes
         ending = self._ending()
         self.is_over = True
         self.detach()
-        return self._report_exit(last, ending, self._output.lost_log_bytes)
+        return self._report_exit(last, ending, lost_bytes)
 
     def detach(self) -> None:
         """Stop looking at it; it goes on, unless it has ended."""
         self._detach()
         self._files.log.close()
+        self._errors_log.close()
 
     def open_restore(self, signal: str) -> None:
         """Before a signal is sent that may end it."""

@@ -1,7 +1,7 @@
 """Attached nodes that are processes of this machine.
 
 /proc ─► command lines of chaoslab's programs ─► Found
-/proc/PID/fd/1 ─► the file that a node prints to, followed as it grows
+/proc/PID/fd/1, 2 ─► the files that a node prints to, followed as they grow
 """
 
 import os
@@ -153,6 +153,12 @@ def file_of(pid: int, descriptor: int) -> str:
         return ""
 
 
+def files_of(pid: int) -> Sequence[str]:
+    """The files that its standard output and its standard error go to, each once."""
+    found = (file_of(pid, 1), file_of(pid, 2))
+    return tuple(dict.fromkeys(file for file in found if file and os.access(file, os.R_OK)))
+
+
 def unreadable(found: Found) -> AbilityError:
     """To raise where what it prints is needed, and goes to no file."""
     return AbilityError(
@@ -184,10 +190,8 @@ class Ran:
     identity: Identity
     process: "subprocess.Popen[bytes] | None" = None
     """It was started here."""
-    printed: int = 0
-    """So many bytes of its output are of earlier."""
-    output: str = ""
-    """The file in which they are; empty: that of its recipe."""
+    printed: Mapping[str, int]
+    """The files of its output that are read, and how many bytes of each are of earlier."""
     started_by: str = ""
     """Who has started it, if it was neither chaoslab nor the starter of all of them."""
 
@@ -210,10 +214,10 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         self._started_by = ran.started_by
         super().__init__(spec, incarnation, place, keep, past)
         self.printed = ran.printed
-        """So many bytes of its output were read, once it is over."""
+        """So many bytes of each of its files were read, once it is over."""
         self.workers: tuple[Identity, ...] = ()
         """Those that it had started, once it is to end."""
-        self._log = self._opened(ran.output or recipe.output, ran.printed)
+        self._logs = [self._opened(*one) for one in ran.printed.items()]
 
     def _opened(self, output: str, printed: int) -> BinaryIO:
         try:
@@ -249,10 +253,10 @@ class AttachedProcess(StrangersProcess, AttachedNode):
             send(self.identity, signal.Signals[name])
 
     def _printed(self) -> bytes:
-        """Of a file that was emptied meanwhile, all that is in it."""
-        if os.fstat(self._log.fileno()).st_size < self._log.tell():
-            self._log.seek(0)
-        return self._log.read(_CHUNK_BYTES) or b""
+        return _new_in(self._logs[0]) if self._logs else b""
+
+    def _complained(self) -> bytes:
+        return _new_in(self._logs[1]) if self._logs[1:] else b""
 
     def _ending(self) -> dict[str, Json]:
         """Of one that was started here its exit code is known."""
@@ -265,9 +269,17 @@ class AttachedProcess(StrangersProcess, AttachedNode):
     def _detach(self) -> None:
         if self._process is not None:
             let_go(self._process)
-        if not self._log.closed:
-            self.printed = self._log.tell()
-            self._log.close()
+        if not any(log.closed for log in self._logs):
+            self.printed = {log.name: log.tell() for log in self._logs}
+        for log in self._logs:
+            log.close()
+
+
+def _new_in(log: BinaryIO) -> bytes:
+    """Of a file that was emptied meanwhile, all that is in it."""
+    if os.fstat(log.fileno()).st_size < log.tell():
+        log.seek(0)
+    return log.read(_CHUNK_BYTES) or b""
 
 
 # ---------------------------------------------------------------- all of them
@@ -296,8 +308,6 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         )  # fmt: skip
         self._syncer = syncer
         self._recipes: dict[str, ProcessRecipe] = {}
-        self._outputs: dict[str, str] = {}
-        """Of a node that is read elsewhere than where its recipe says."""
 
     def _find(self) -> Sequence[Found]:
         return find(self._syncer)
@@ -331,7 +341,7 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
             raise FleetError(f"{spec.name} ({found.where}) has ended")
         return AttachedProcess(
             spec, past.incarnation or 1, self._place, self._keep,
-            recipe=recipe, ran=Ran(identity=identity, printed=printed), past=past,
+            recipe=recipe, ran=Ran(identity=identity, printed={recipe.output: printed}), past=past,
         )  # fmt: skip
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedProcess:
@@ -350,7 +360,6 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
             recipe=recipe,
             ran=Ran(
                 identity=identity, process=process, printed=printed,
-                output=self._outputs.get(spec.name, ""),
                 started_by="" if process else "supervisor",
             ),
         )  # fmt: skip

@@ -26,11 +26,16 @@ from chaoslab.fleet.attached.processes import (
     AttachedProcess,
     ProcessFleet,
     Ran,
-    file_of,
+    files_of,
     recipe_of,
     unreadable,
 )
-from chaoslab.fleet.attached.restoring import await_answer, require_startable, written
+from chaoslab.fleet.attached.restoring import (
+    ProcessRecipe,
+    await_answer,
+    require_startable,
+    written,
+)
 from chaoslab.fleet.attached.script_search import Which, find
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.node_links import NodeLinks
@@ -78,29 +83,24 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         launcher = self._recipes.get(LAUNCHER)
         if launcher is not None:
             recipe = replace(launcher, node=found.name, rank=int(found.name.rpartition("-")[2]))
-            self._outputs[found.name] = _own_output(int(found.handle), launcher.output)
         else:
             recipe = replace(recipe_of(found), is_ours_to_start=self._restarts)
-            self._require_output(found, recipe.output)
+            self._require_output(found, recipe)
             if self._restarts:
                 require_startable(recipe)
-            if recipe.output in {one.output for one in self._recipes.values()}:
-                self._outputs[found.name] = NULL  # the first one's lines are those of all
         self._recipes[found.name] = recipe
         return written(recipe)
 
-    def _require_output(self, found: Found, output: str) -> None:
+    def _require_output(self, found: Found, recipe: ProcessRecipe) -> None:
         """AbilityError if it prints where nobody can read, and that matters."""
-        if output != NULL:
-            return
-        if self._restarts:
+        if self._restarts and recipe.output == NULL:
             raise AbilityError(
                 f"{found.name} ({found.where}) does not print to a file, so it could not be "
                 "started again as it was: start it with its output in one, as in "
                 "`python train.py > train.log 2>&1`, or, if others start it again, write "
                 "`restarts: supervisor`"
             )
-        if not self._reading.is_elsewhere:
+        if not self._reading.is_elsewhere and not files_of(int(found.handle)):
             raise unreadable(found)
 
     def _enlisted(self, specs: Sequence[NodeSpec]) -> Sequence[NodeSpec]:
@@ -117,8 +117,8 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         if identity is None:
             raise FleetError(f"{spec.name} ({found.where}) has ended")
         self._started_by[spec.name] = 1
-        output = self._outputs.get(spec.name) or self._recipes[spec.name].output
-        ran = Ran(identity=identity, printed=Path(output).stat().st_size, output=output)
+        files = self._own_files(spec.name, identity.pid)
+        ran = Ran(identity=identity, printed={file: os.path.getsize(file) for file in files})
         return AttachedProcess(
             spec, 1, self._place, self._keep, recipe=self._recipes[spec.name], ran=ran
         )
@@ -128,18 +128,24 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
     ) -> AttachedProcess:
         """A file that its last life had printed to is read on."""
         before = self._lives.get(spec.name)
-        old, recipe = self._outputs.get(spec.name, NULL), self._recipes[spec.name]
-        output = self._outputs[spec.name] = _own_output(found.pid, recipe.output)
-        printed = before.printed if before is not None and output == old else 0
+        read = {} if before is None else before.printed
         ran = Ran(
-            identity=found, printed=printed, output=output,
+            identity=found,
+            printed={file: read.get(file, 0) for file in self._own_files(spec.name, found.pid)},
             started_by="launcher" if is_again else "",
-        )  # fmt: skip
+        )
+        recipe = self._recipes[spec.name]
         life = AttachedProcess(spec, incarnation, self._place, self._keep, recipe=recipe, ran=ran)
         if before is not None:
             life.take_over(before)
             before.pending_undos.close_all()
         return life
+
+    def _own_files(self, name: str, pid: int) -> Sequence[str]:
+        """Files that it prints to and no other node does, or only a later one."""
+        others = [life for other, life in self._lives.items() if other != name]
+        taken = {file for life in others for file in life.printed}
+        return [file for file in files_of(pid) if file not in taken]
 
     # ---------------------------------------------------------------- verbs
 
@@ -181,11 +187,3 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
 
     def _said_by(self, life: AttachedProcess, said: Sequence[Observation]) -> list[Observation]:
         return self._by_worker(life, said)
-
-
-def _own_output(pid: int, of_launcher: str) -> str:
-    """The file to which a worker prints and its launcher does not; what has no lines if it has
-    none.
-    """
-    own = file_of(pid, 1)
-    return own if own and own != of_launcher else NULL

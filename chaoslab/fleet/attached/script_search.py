@@ -20,7 +20,7 @@ from chaoslab.core.errors import AbilityError
 from chaoslab.core.process_identity import Identity, identify, node_mark
 from chaoslab.core.process_tree import children, processes
 from chaoslab.fleet.attached.found import Command, Found
-from chaoslab.fleet.attached.processes import file_of
+from chaoslab.fleet.attached.processes import files_of
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.nodes.worker_search import (
     WorkerSearch,
@@ -87,12 +87,14 @@ def find(which: Which, workers: int = 1) -> Sequence[Found]:
 
 def printed(nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
     """The last lines that each node has printed to a file; what is everybody's, of the first."""
-    files: dict[str, str] = {}
+    by_file: dict[str, str] = {}
     for node in nodes:
-        file = file_of(int(node.handle), 1)
-        if file and file not in files.values():
-            files[node.name] = file
-    return {name: _last_lines(file) for name, file in files.items()}
+        for file in files_of(int(node.handle)):
+            by_file.setdefault(file, node.name)
+    lines: dict[str, list[str]] = {}
+    for file, name in by_file.items():
+        lines.setdefault(name, []).extend(_last_lines(file))
+    return lines
 
 
 def _last_lines(file: str) -> Sequence[str]:
