@@ -265,6 +265,8 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
     restarts = counted.payload.restarts if counted is not None else None
     if counted is not None:
         text += f"; its JobSet started it again, and counts {plural(restarts or 0, 'restart')}"
+    elif window.restarted is not None and (by := window.restarted.payload.started_by):
+        text += f"; its {by} started it again"
     return Found(
         code=window.was_away(down_s),
         text=text,

@@ -18,7 +18,8 @@ def learner_of(said: payloads.OfLearner) -> str:
 def node_started(said: payloads.NodeStarted) -> str:
     labels = [f"{name} {value}" for name, value in said.labels.items()]
     more = "".join(f", {one}" for one in (*labels, said.container, said.image) if one)
-    return f"{said.node} started: incarnation {said.incarnation}, pid {said.pid}{more}"
+    by = f" again by the {said.started_by}" if said.started_by else ""
+    return f"{said.node} started{by}: incarnation {said.incarnation}, pid {said.pid}{more}"
 
 
 def slice_condition(said: payloads.ProviderReported) -> str:

@@ -27,7 +27,8 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     image: str | None = None
     image_id: str | None = None
     started_by: str = ""
-    """cluster, launcher, supervisor: that one started it again, not chaoslab; else empty."""
+    """cluster, launcher or supervisor, if that one started it again; empty: chaoslab did, or it is
+    the first start that is known."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
