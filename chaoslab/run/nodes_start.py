@@ -7,6 +7,7 @@ as one           syncer, links, learners ─► the fleet asks for all of them �
 `NodesStart.start` returns once all of them train.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.run_loop import RunLoop
+from chaoslab.run.script_files import ScriptFiles
 from chaoslab.run.triggers import Progress
 from chaoslab.trainers.reading import nearest_lines
 
@@ -27,6 +29,9 @@ START_S = 120.0
 to join and step where `training.start_patience` is shorter."""
 LINES_S = 60.0
 """For a line of a script that its patterns match, if others look like progress."""
+_OF_LINES = "line", "write `progress` for them, or let it print `chaoslab: step=12 loss=3.25`"
+_OF_VALUES = "value", "name them in `from`, as in `step: KEY, loss: KEY`"
+"""What a script says that no pattern or name of its plan reads, and what to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,8 @@ class NodesStart:
     launch: Launch
     directory: RunDirectory
     run_loop: RunLoop
+    files: ScriptFiles | None
+    """Where a script's progress is read, beside its output."""
 
     def start(self, *, keeps_training: bool) -> None:
         """Start all, or adopt those of an attached fleet; FleetError names those that do not train.
@@ -65,32 +72,43 @@ class NodesStart:
         return str(progress.address)
 
     def _await_workers(self, script: Script) -> None:
-        """Wait for progress of all; not for long where lines came near that no pattern matches."""
+        """Wait for progress of all; not for long where something came near that is none."""
         names, begun_s = script.names, self.run_loop.recorder.now_s
         self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=LINES_S)
         missing = [name for name in names if not self._has_stepped(name)]
         near = [line for name in missing for line in self._nearest(name, script)]
-        if near and not any(name in self._progress.exits for name in missing):
+        is_running = not any(name in self._progress.exits for name in missing)
+        if near and is_running:
             shown = "\n".join(dict.fromkeys(near))
             others = len(missing) < len(names)
             remedy = "; if one worker reports for all, write `reports: one`" if others else ""
+            has_lines = self.files is None or self.files.has_lines
+            what, write = _OF_LINES if has_lines else _OF_VALUES
             raise FleetError(
-                f"no line of {', '.join(missing)} within {LINES_S:g} s is progress by "
-                f"`training.script`; these came nearest:\n{shown}\nwrite `progress` for them, or "
-                f"let it print `chaoslab: step=12 loss=3.25`{remedy}"
+                f"no {what} of {', '.join(missing)} within {LINES_S:g} s is progress by "
+                f"`training.script`; these came nearest:\n{shown}\n{write}{remedy}"
             )
-        left_s = max(START_S, script.max_pause_s) - (self.run_loop.recorder.now_s - begun_s)
-        self._await(names, self._has_stepped, "report progress", within_s=max(1.0, left_s))
+        for lacks in dict.fromkeys(map(self._lacks, missing if is_running else ())):
+            if lacks:
+                logging.getLogger(__name__).warning("no progress within %g s: %s", LINES_S, lacks)
+        patience_s = max(START_S, script.max_pause_s)
+        waited_s = self.run_loop.recorder.now_s - begun_s
+        self._await(names, self._has_stepped, "report progress", patience_s, waited_s)
 
     def _has_stepped(self, name: str) -> bool:
         return name in self._progress.members and name in self._progress.steps
 
     def _nearest(self, worker: str, script: Script) -> Sequence[str]:
+        if script.reads_files:
+            return self.files.nearest(worker) if self.files else ()
         speaker = LAUNCHER if LAUNCHER in self.run_loop.recorder.fleet.nodes else worker
-        log = self.directory.nodes / speaker / "1" / "stdout.log"
-        if script.reads_files or not log.is_file():
-            return ()
-        return nearest_lines(log.read_text(errors="replace").splitlines(), script.patterns)
+        logs = (self.directory.nodes / speaker / "1").glob("std*.log")
+        text = "\n".join(log.read_text(errors="replace") for log in logs)
+        return nearest_lines(text.splitlines(), script.patterns)
+
+    def _lacks(self, worker: str) -> str:
+        """What is not there yet of the file with its progress."""
+        return self.files.lacks(worker) if self.files else ""
 
     def _await(
         self,
@@ -98,10 +116,11 @@ class NodesStart:
         is_up: Callable[[str], bool],
         what: str,
         within_s: float = START_S,
+        waited_s: float = 0.0,
     ) -> None:
         """Wait until all are up. FleetError names those that are not, and what they said last."""
         names = tuple(names)
-        self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s)
+        self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s - waited_s)
         if absent := [name for name in names if not is_up(name)]:
             ended = self._progress.exits
             culprits = [name for name in (*absent, SYNCER, LAUNCHER) if name in ended] or absent
@@ -119,7 +138,9 @@ class NodesStart:
     def _state(self, node: str) -> str:
         if (exited := self._progress.exits.get(node)) is not None:
             return how_it_ended(exited)
-        return "still running" if self._progress.is_alive(node) else "not started"
+        lacks = self._lacks(node)
+        running = f"still running, and {lacks}" if lacks else "still running"
+        return running if self._progress.is_alive(node) else "not started"
 
 
 def start_nodes(

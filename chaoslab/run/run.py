@@ -159,7 +159,12 @@ class Run:
     def _start(self) -> None:
         self._note_phase("start")
         keeps_training = self.has_faults or self.basis.is_twin
-        nodes = NodesStart(launch=self.launch, directory=self.directory, run_loop=self.run_loop)
+        nodes = NodesStart(
+            launch=self.launch,
+            directory=self.directory,
+            run_loop=self.run_loop,
+            files=self.files,
+        )
         nodes.start(keeps_training=keeps_training)
         self.run_loop.begin_training()
 

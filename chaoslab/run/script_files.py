@@ -16,7 +16,7 @@ from chaoslab.core.events import Observation
 from chaoslab.plan.model import Script
 from chaoslab.trainers.reading import Said
 from chaoslab.trainers.saved_files import SavedFiles
-from chaoslab.trainers.sources import Source, source_of
+from chaoslab.trainers.sources import From, Source, source_of
 from chaoslab.trainers.whole import Whole
 
 _LOOK_S: Final = 0.2
@@ -32,8 +32,11 @@ class ScriptFiles:
         self._sources: dict[str, Source] = {}
         self._saved: dict[str, SavedFiles] = {}
         ranks = range(script.workers)
+        self.has_lines = True
+        """Whether they are read by patterns."""
         if script.reads_files:
             settings = [script.source(rank, str(folder.absolute())) for rank in ranks]
+            self.has_lines = settings[0].kind is From.FILE
             for name, rank in _different(script.names, [one.place for one in settings]).items():
                 self._sources[name] = source_of(settings[rank], Path.cwd())
         if script.checkpoints_of(0):
@@ -45,6 +48,19 @@ class ScriptFiles:
         """Close the files."""
         for source in self._sources.values():
             source.close()
+
+    def nearest(self, worker: str) -> Sequence[str]:
+        """What came nearest to its progress, if nothing in its file was any."""
+        source = self._source(worker)
+        return [source.nearest] if source and source.nearest else []
+
+    def lacks(self, worker: str) -> str:
+        """What of its file is not there yet."""
+        source = self._source(worker)
+        return source.lacks if source else ""
+
+    def _source(self, worker: str) -> Source | None:
+        return self._sources.get(worker, next(iter(self._sources.values()), None))
 
     def read(self) -> list[Observation]:
         """What is new. Of progress of a worker that does not run it is not known whose word it is:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.trainers.reading import MAX_SHOWN, Said
-from chaoslab.trainers.values import Names, Values
+from chaoslab.trainers.values import Names, StrangeRows, Values
 
 MAX_RECORD_BYTES: Final = 32 * 2**20
 """A longer record is no event: its file is something else, or damaged."""
@@ -38,22 +38,43 @@ class EventFiles:
 
     def __init__(self, folder: Path, names: Names, *, is_wandb: bool) -> None:
         self._folder, self._is_wandb = folder, is_wandb
+        self._name = "*.wandb" if is_wandb else "*tfevents*"
         self._names = names if is_wandb else replace(names, step="")
         self._counts = names.step
         """With TensorBoard, a tag whose events count steps, in place of the loss."""
         self._read: dict[Path, int] = {}
-        self._damaged: set[Path] = set()
+        self._damaged: dict[Path, str] = {}
+        self._trouble, self._strange = "", StrangeRows()
         before = None
         while before != self._read:
             before = dict(self._read)
             self.read()
-        self.nearest = ""
+        self._trouble, self._strange, self._had = "", StrangeRows(), before
+
+    @property
+    def nearest(self) -> str:
+        """As of any source."""
+        return next(iter(self._damaged.values()), self._strange.shown)
+
+    @property
+    def lacks(self) -> str:
+        """As of any source."""
+        if self._read != self._had:
+            return self._strange.newest
+        if self._trouble or self._files():
+            return self._trouble or f"no event file in {self._folder} has grown"
+        return f"no file matches {self._folder}/**/{self._name}"
 
     def read(self) -> list[Said]:
         """What is new."""
-        name = "*.wandb" if self._is_wandb else "*tfevents*"
-        found = [self._folder] if self._folder.is_file() else sorted(self._folder.rglob(name))
-        return [said for path in found if path not in self._damaged for said in self._new(path)]
+        return [
+            said
+            for path in self._files() if path not in self._damaged
+            for said in self._new(path)
+        ]  # fmt: skip
+
+    def _files(self) -> list[Path]:
+        return [self._folder] if self._folder.is_file() else sorted(self._folder.rglob(self._name))
 
     def close(self) -> None:
         """No-op: files are open only while they are read."""
@@ -65,14 +86,13 @@ class EventFiles:
                 file.seek(at)
                 data = file.read(2 * MAX_RECORD_BYTES)
         except OSError as error:
-            self.nearest = f"{path} cannot be read: {error.strerror}"[:MAX_SHOWN]
+            self._trouble = f"{path} cannot be read: {error.strerror}"[:MAX_SHOWN]
             return []
         try:
             records, taken = wandb_records(data, at) if self._is_wandb else event_records(data)
             rows = [(wandb_row if self._is_wandb else event_row)(record) for record in records]
         except ValueError as wrong:
-            self._damaged.add(path)
-            self.nearest = f"{path} cannot be read beyond byte {at:,}: {wrong}"[:MAX_SHOWN]
+            self._damaged[path] = f"{path} cannot be read beyond byte {at:,}: {wrong}"[:MAX_SHOWN]
             return []
         self._read[path] = at + taken
         return [said for values in rows if values and (said := self._said(values))]
@@ -81,7 +101,7 @@ class EventFiles:
         is_counted = self._counts in values or self._names.loss_of(values) is not None
         said = self._names.said(values) if self._is_wandb or is_counted else None
         if not said:
-            self.nearest = f"values are named {', '.join(values)}"[:MAX_SHOWN]
+            self._strange.add(self._names.lacking(str(self._folder), values))
         return said
 
 

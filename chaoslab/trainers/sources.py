@@ -33,7 +33,7 @@ from urllib.parse import urlsplit
 from chaoslab.core.errors import PlanError
 from chaoslab.trainers.event_files import EventFiles
 from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, Said, plain
-from chaoslab.trainers.values import Names, Values
+from chaoslab.trainers.values import Names, StrangeRows, Values
 
 _READ_BYTES: Final = 2**20
 """Most that one call reads of a file."""
@@ -126,8 +126,12 @@ class Source(Protocol):
     def nearest(self) -> str:
         """Of what was read and not understood: what came nearest to progress, up to 300 characters.
 
-        Empty if all was understood, or nothing was there.
+        Empty if all was understood, or nothing was there, and for one or two rows of values.
         """
+
+    @property
+    def lacks(self) -> str:
+        """What was looked for and is not there yet; empty if something new was understood."""
 
     def read(self) -> list[Said]:
         """What is new since the last call."""
@@ -150,9 +154,9 @@ def source_of(settings: SourceSettings, folder: Path) -> Source:
     if settings.kind is From.FILE:
         return _Lines([_Tail(place, skips=True)], settings.patterns)
     if settings.kind is From.JSON_LINES:
-        return _Rows(_Tail(place, skips=True), settings.names, _json_object)
+        return _Rows(place, settings.names, _json_object)
     if settings.kind is From.CSV:
-        return _Rows(_Tail(place, skips=True), settings.names, _Columns().row)
+        return _Rows(place, settings.names, _Columns().row)
     if settings.kind is From.PROMETHEUS:
         return MetricsPage(settings.place, settings.names)
     return EventFiles(Path(place), settings.names, is_wandb=settings.kind is From.WANDB)
@@ -173,8 +177,16 @@ class _Tail:
         self._file: BinaryIO | None = None
         self._taken: dict[tuple[int, int], int] = {}
         """Bytes that were read of each file, by device and inode."""
+        self._has_read = False
         for found in self._found() if skips else ():
             self._taken[_identity(found.stat())] = found.stat().st_size
+
+    @property
+    def lacks(self) -> str:
+        if self._has_read:
+            return ""
+        is_there = bool(self._found())
+        return f"{self._path} has not grown" if is_there else f"no file matches {self._path}"
 
     def read(self) -> bytes:
         """Up to 1 MiB."""
@@ -214,6 +226,7 @@ class _Tail:
         self._file.seek(at := 0 if begins_anew else at)
         data = self._file.read(_READ_BYTES)
         self._taken[_identity(status)] = at + len(data)
+        self._has_read |= bool(data)
         return b"\n" + data if begins_anew else data
 
 
@@ -230,6 +243,10 @@ class _Lines:
     @property
     def nearest(self) -> str:
         return next((reader.nearest for _, reader in self._streams if reader.nearest), "")
+
+    @property
+    def lacks(self) -> str:
+        return self._streams[0][0].lacks
 
     def read(self) -> list[Said]:
         return [said for tail, reader in self._streams for said in reader.feed(tail.read())]
@@ -253,12 +270,12 @@ class _Columns:
     def __init__(self) -> None:
         self._names: Sequence[str] = ()
 
-    def row(self, line: bytes) -> Values | None:
-        """By column, what is not empty; None of a line that names them."""
+    def row(self, line: bytes) -> Values:
+        """By column, what is not empty; nothing of a line that names them."""
         words = next(csv.reader([line.decode(errors="replace")]), [])
         if not any(map(_NUMERIC.fullmatch, words)):
             self._names = words
-            return None
+            return {}
         return {name: word for name, word in zip(self._names, words, strict=False) if word}
 
 
@@ -266,11 +283,19 @@ class _Rows:
     """A file whose lines are values by name."""
 
     def __init__(
-        self, tail: _Tail, names: Names, values_of: Callable[[bytes], Values | None]
+        self, path: str, names: Names, values_of: Callable[[bytes], Values | None]
     ) -> None:
-        self.nearest = ""
-        self._tail, self._names, self._values_of = tail, names, values_of
-        self._rest = b""
+        self._path, self._tail = path, _Tail(path, skips=True)
+        self._names, self._values_of = names, values_of
+        self._rest, self._strange = b"", StrangeRows()
+
+    @property
+    def nearest(self) -> str:
+        return self._strange.shown
+
+    @property
+    def lacks(self) -> str:
+        return self._tail.lacks or self._strange.newest
 
     def read(self) -> list[Said]:
         *lines, rest = (self._rest + self._tail.read()).split(b"\n")
@@ -282,9 +307,11 @@ class _Rows:
 
     def _said(self, line: bytes) -> Said | None:
         values, text = self._values_of(line), plain(line)
-        said = None if values is None else self._names.said(values, text)
-        if not said:
-            self.nearest = text[:MAX_SHOWN]
+        said = self._names.said(values, text) if values else None
+        if values is None:
+            self._strange.add(f"{self._path} has a line that is no JSON object: {text}"[:MAX_SHOWN])
+        elif values and not said:
+            self._strange.add(self._names.lacking(self._path, values))
         return said
 
 
@@ -300,8 +327,11 @@ class MetricsPage:
     A name stands for its first series, unless it has labels: `loss{rank="1"}`.
     """
 
+    nearest: Final = ""
+    """A metric may be named later."""
+
     def __init__(self, url: str, names: Names, now_s: Callable[[], float] = time.monotonic) -> None:
-        self.nearest = ""
+        self.lacks = ""
         self._url, self._names, self._now_s = url, names, now_s
         self._due_s = 0.0
         self._last: tuple[int | None, str] | None = None
@@ -315,7 +345,7 @@ class MetricsPage:
             with _DIRECT.open(self._url, timeout=_ANSWER_S) as answer:
                 page = answer.read(_PAGE_BYTES).decode(errors="replace")
         except (OSError, HTTPException) as error:
-            self.nearest = f"{self._url} does not answer: {error}"[:MAX_SHOWN]
+            self.lacks = f"{self._url} does not answer: {error}"[:MAX_SHOWN]
             return []
         values: dict[str, str] = {}
         for name, labels, value in _SAMPLE.findall(page):
@@ -323,8 +353,9 @@ class MetricsPage:
             values[name + labels] = value
         said = self._names.said(values, line=self._url)
         if said is None:
-            self.nearest = f"{self._url} has {', '.join(values)}"[:MAX_SHOWN]
+            self.lacks = self._names.lacking(self._url, values)
             return []
+        self.lacks = ""
         before, self._last = self._last, (said.step, repr(said.loss))
         return [] if self._last == before else [said]
 

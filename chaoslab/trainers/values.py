@@ -8,6 +8,7 @@ Names of a plan count alone; without them the usual names are tried, the likelie
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from chaoslab.core.payloads import What
@@ -20,6 +21,7 @@ _STEP: Final = (
 )  # fmt: skip
 _LEARNING_RATE: Final = ("lr", "learning_rate", "train/learning_rate")
 _LOSS_OF_TRAINING = re.compile(r"(?:train\w*[/_. ])?loss(?:_step|[/_. ]train\w*)?", re.IGNORECASE)
+_HEADERS: Final = 2
 _ANY_LOSS = re.compile(r"(?!.*(?:val|eval|test)).*loss(?:_step)?", re.IGNORECASE)
 
 
@@ -46,12 +48,40 @@ class Names:
             line=line[:MAX_SHOWN],
         )
 
+    def lacking(self, place: str, values: Values) -> str:
+        """What is wrong with values of a place that say nothing, up to 300 characters."""
+        wanted = [name for name in (self.step, self.loss) if name]
+        near = dict.fromkeys(one for name in wanted for one in get_close_matches(name, values, n=1))
+        meant = f"did you mean {' and '.join(near)}? " if near else ""
+        which = " or ".join(wanted) or "like a step or a loss"
+        has = ", ".join(f"{name}={value}" for name, value in values.items()) or "nothing"
+        return f"{place} has no number named {which}: {meant}It has {has}"[:MAX_SHOWN]
+
     def loss_of(self, values: Values) -> float | None:
         """The loss; of the training, unless there is only another one that is not of a test."""
         if self.loss:
             return _number(_first(values, [self.loss]))
         training = [name for name in values if _LOSS_OF_TRAINING.fullmatch(name)]
         return _number(_first(values, training or filter(_ANY_LOSS.fullmatch, values)))
+
+
+class StrangeRows:
+    """Rows that are no progress."""
+
+    def __init__(self) -> None:
+        self.newest = ""
+        """What is wrong with the newest."""
+        self._count = 0
+
+    def add(self, why: str) -> None:
+        """One more, and what is wrong with it."""
+        self.newest = why
+        self._count += 1
+
+    @property
+    def shown(self) -> str:
+        """Empty for one or two rows, which may be a header of settings."""
+        return self.newest if self._count > _HEADERS else ""
 
 
 def _first(values: Values, names: Iterable[str]) -> object:

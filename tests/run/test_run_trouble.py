@@ -168,6 +168,25 @@ def test_a_script_whose_lines_nothing_matches_is_refused_with_those_that_came_ne
     assert least_s < stage.clock.now_s() < most_s
 
 
+@pytest.mark.parametrize(
+    ("written", "named", "least_s", "most_s"),
+    [('{"epoch": 1}\n' * 3, "epoch=1", 59, 70), ("", "no file matches", 115, 125)],
+)
+def test_a_script_whose_file_says_nothing_is_refused_with_what_it_has_or_lacks(
+    written: str, named: str, least_s: float, most_s: float, tmp_path: Path
+) -> None:
+    file = tmp_path / "metrics.jsonl"
+    script = Script(command="train", progress=r"(?P<step>\d+)", from_={"json_lines": str(file)})
+    plan = replace(PLAN, training=Training(script=script))
+    stage = Stage(tmp_path, plan=plan, troubles=Troubles(mute=frozenset(script.names)))
+    if written:
+        stage.fleet.at(5.0, lambda: file.write_text(written))
+    with pytest.raises(FleetError) as why:
+        stage.execute()
+    assert named in str(why.value)
+    assert least_s < stage.clock.now_s() < most_s
+
+
 def test_a_learner_killed_by_a_third_party_stays_dead_and_the_run_goes_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.fleet.at(9.0, lambda: stage.fleet.strike("learner-2"))

@@ -147,7 +147,7 @@ def test_tags_that_are_no_loss_count_only_if_they_are_named(tmp_path: Path) -> N
     usual = EventFiles(tmp_path, Names(), is_wandb=False)
     named = EventFiles(tmp_path, Names(step="lr", loss="eval/loss"), is_wandb=False)
     (tmp_path / "events.out.tfevents.1").write_bytes(
-        event(640, "lm loss vs samples", scalar(2.5))
+        event(640, "lm loss vs samples", scalar(2.5)) * 2
         + event(12, "lr", scalar(0.5))
         + event(12, "eval/loss", scalar(2.5))
     )

@@ -130,12 +130,61 @@ def test_json_lines_are_read_by_their_keys(
     expected: tuple[int | None, float | None, float | None] | None,
 ) -> None:
     source = made({"json_lines": "metrics.jsonl", **names}, tmp_path)
-    append(tmp_path / "metrics.jsonl", f"{line}\n\n")
-    said = source.read()
-    found = [(one.step, one.loss, one.learning_rate) for one in said]
-    assert repr(found) == repr([expected] if expected else [])
-    assert source.nearest == ("" if expected else line)
+    for count in (1, 3):
+        append(tmp_path / "metrics.jsonl", f"{line}\n\n" * count)
+        found = [(one.step, one.loss, one.learning_rate) for one in source.read()]
+        assert repr(found) == repr([expected] * count if expected else [])
+        assert bool(source.nearest) is (expected is None and count == 3)
     source.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "rows", "named"),
+    [
+        (
+            {"json_lines": "m", "step": "stp", "loss": "a"},
+            '{"step": 1}\n' * 3,
+            ("stp", "mean step?"),
+        ),
+        ({"json_lines": "m"}, '{"epoch": 1}\n' * 3, ("epoch=1",)),
+        ({"csv": "m"}, "epoch,acc\n" + "1,0.5\n" * 3, ("epoch=1", "acc=0.5")),
+        ({"csv": "m"}, "epoch,acc\n" * 9, ()),
+    ],
+)
+def test_values_that_are_no_progress_are_named_from_the_third_row_on(
+    tmp_path: Path, written: dict[str, str], rows: str, named: tuple[str, ...]
+) -> None:
+    source = made(written, tmp_path)
+    append(tmp_path / "m", rows)
+    assert source.read() == []
+    assert bool(source.nearest) is bool(named)
+    assert all(word in source.nearest for word in named)
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("written", "file"),
+    [
+        ({"file": "m*.log"}, "m1.log"),
+        ({"csv": "m.csv"}, "m.csv"),
+        ({"tensorboard": "t"}, "t/a.tfevents"),
+        ({"wandb": "t"}, "t/a.wandb"),
+    ],
+)
+def test_a_place_where_nothing_new_is_found_is_named(
+    tmp_path: Path, written: dict[str, str], file: str
+) -> None:
+    absent = made(written, tmp_path)
+    assert absent.read() == []
+    assert "no file" in absent.lacks
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    append(tmp_path / file, "old")
+    old = made(written, tmp_path)
+    assert old.read() == []
+    assert "grown" in old.lacks
+    assert (old.nearest, absent.nearest) == ("", "")
+    absent.close()
+    old.close()
 
 
 def test_a_json_line_that_is_not_ended_is_waited_for(tmp_path: Path) -> None:
@@ -193,10 +242,13 @@ def test_a_page_that_does_not_answer_or_lacks_the_metric_is_named(page: list[str
     now_s = [0.0]
     source = MetricsPage(page[0], Names(step="train_step"), now_s=lambda: now_s[0])
     assert source.read() == []
-    assert "503" in source.nearest
-    now_s[0], page[1] = 1.0, "trainer_steps_total 12\n"
+    assert "503" in source.lacks
+    now_s[0], page[1] = 1.0, "trainer_steps 12\n"
     assert source.read() == []
-    assert "trainer_steps_total" in source.nearest
+    assert "mean trainer_steps?" in source.lacks
+    now_s[0], page[1] = 2.0, "train_step 12\n"
+    assert steps(source) == [12]
+    assert source.lacks == ""
 
 
 # ---------------------------------------------------------------- settings
