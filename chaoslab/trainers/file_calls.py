@@ -105,7 +105,7 @@ class FileCall:
 class Traced:
     """A command, started and traced; all of it is killed at the end of the `with` block.
 
-    To be used by one thread, which has no other children meanwhile. AbilityError if this machine
+    To be used by one thread, which waits for no other child meanwhile. AbilityError if this machine
     does not let processes be traced.
     """
 
@@ -151,7 +151,9 @@ class Traced:
 
     def __exit__(self, *_: object) -> None:
         """Kill all that are traced, where they stand, and wait for their end."""
-        while True:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # those not heard of yet, too
+        while self._seen:
             for thread in self._seen:
                 with suppress(ProcessLookupError):
                     os.kill(thread, signal.SIGKILL)

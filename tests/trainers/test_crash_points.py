@@ -1,5 +1,7 @@
 """Kills at every file operation of a save: the operations that are found, and what is judged."""
 
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from chaoslab.trainers.crash_points import (
     spread,
     sweep,
 )
-from chaoslab.trainers.file_calls import BLIND, FileCall, why_not
+from chaoslab.trainers.file_calls import BLIND, FileCall, Traced, why_not
 from chaoslab.trainers.reading import Patterns, Said
 
 TRAINER = Path(__file__).with_name("saving.py")
@@ -138,6 +140,21 @@ def test_a_checkpoint_that_is_overwritten_cannot_be_loaded_after_a_kill(tmp_path
         "point-002/killed.log", "point-002/resumed.log", "point-002/checkpoints/state.json",
         "point-003/killed.log", "point-003/resumed.log",
     }  # fmt: skip
+
+
+@pytest.mark.gate
+def test_a_traced_command_ends_while_another_child_of_the_thread_runs_on(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    with subprocess.Popen(["sleep", "600"]) as other:
+        sleeping = Traced(
+            ["sleep", "600"], folder=tmp_path, environment={}, output=tmp_path / "out"
+        )
+        with sleeping:
+            sleeping.next_call()
+        assert sleeping.exit_code == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
 
 
 @pytest.mark.deep
