@@ -97,15 +97,16 @@ class LearnersRejoin:
         missing = tuple(learner for learner, back in found.items() if back.rejoined is False)
         late = overdue(history, within_s=self.within_s)
         if not found:
-            return unknown(
-                self.name, Code.NO_FAULT, "no fault took a learner away that the plan gives back"
-            )
+            text = f"no fault took a {history.who} away that the plan gives back"
+            return unknown(self.name, Code.NO_FAULT, text)
         if not late and any(back.rejoined is not True for back in found.values()):
             away = [learner for learner, back in found.items() if back.rejoined is not True]
             text = f"{', '.join(away)} did not rejoin, and had less than {self.within_s:g} s for it"
             return unknown(self.name, Code.TOO_LITTLE_TIME, text, samples=len(found), culprits=away)
         is_met = (not missing) is self.expected
-        said = f"{', '.join(missing)} did not rejoin" if missing else "every learner rejoined"
+        said = (
+            f"{', '.join(missing)} did not rejoin" if missing else f"every {history.who} rejoined"
+        )
         return Finding(
             check=self.name,
             outcome=_outcome(not missing, self.expected),

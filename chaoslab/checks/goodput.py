@@ -111,7 +111,7 @@ class Goodput:
             return unknown(
                 self.name,
                 Code.NO_LEARNER_LEFT,
-                "the faults left no learner to work",
+                f"the faults left no {history.who} to work",
                 numbers=numbers,
             )
         if seconds < self.min_rounds * baseline_gap_s:
@@ -125,9 +125,9 @@ class Goodput:
         return Finding(
             check=self.name,
             outcome=Outcome.FAIL if is_broken else Outcome.PASS,
-            reason=f"under faults {committed / seconds:,.0f} tokens/s were committed, {share:.0%} "
-            f"of the baseline's pace for the {alive:.0%} of learner time that was there; the bound "
-            f"is {bound:.0%}",
+            reason=f"under faults {committed / seconds:,.0f} {history.counted}/s were committed, "
+            f"{share:.0%} of the baseline's pace for the {alive:.0%} of {history.who} time that "
+            f"was there; the bound is {bound:.0%}",
             codes=(code,) if is_broken else (),
             observed=round(share, 4),
             bound=bound,

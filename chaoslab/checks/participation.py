@@ -127,8 +127,8 @@ class Participation:
         finding = conclude(
             self.name,
             found,
-            passed=f"every learner worked to the end: at least {min(worst, 1.0):.0%} of what was "
-            f"expected of it, in each of {samples:,} windows",
+            passed=f"every {history.who} worked to the end: at least {min(worst, 1.0):.0%} of what "
+            f"was expected of it, in each of {samples:,} windows",
             samples=samples,
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "too few rounds were merged after the baseline"),
             numbers={

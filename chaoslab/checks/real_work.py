@@ -222,10 +222,10 @@ def _not_lowered(history: History) -> Iterator[Violation]:
         for end in range(WINDOW, len(own) + 1, WINDOW)
     ]
     if losses and not any(loss < untrained for loss in losses):
-        whose = "the evaluation's last" if evaluated else "every learner's"
+        whose = "the evaluation's last" if evaluated else f"every {history.who}'s"
         text = (
             f"{whose} loss was not below {untrained:.4g}, that of the untrained model, after "
-            f"{median(last):,.0f} steps of each learner"
+            f"{median(last):,.0f} steps of each {history.who}"
         )
         shown = (evaluated or history.of(LearnerStep))[-1]
         yield Violation.at(shown, Code.LOSS_NOT_LOWERED, text, "")

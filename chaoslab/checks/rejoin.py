@@ -93,7 +93,7 @@ class Rejoin:
             ],
             nothing=Doubt(
                 Code.NO_FAULT,
-                "no fault brought a learner in, or took one away that the plan gives back",
+                f"no fault brought a {history.who} in, or took one away that the plan gives back",
             ),
             passed="; ".join(
                 [

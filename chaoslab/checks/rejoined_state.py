@@ -87,7 +87,7 @@ def _steps(joins: Sequence[Event[LearnerJoined]], history: History) -> Iterator[
             wrong.add(said.learner)
             text = (
                 f"{said.learner} joined ({said.source}) at step {said.step:,}, and no other "
-                f"learner was below step {lowest:,}"
+                f"{history.who} was below step {lowest:,}"
             )
             yield Violation.at(joined, Code.JOINED_AT_EARLIER_STEP, text, said.learner)
 

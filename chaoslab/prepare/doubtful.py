@@ -126,8 +126,8 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
 
 
 def _without_pace(plan: FaultPlan) -> Iterator[str]:
-    """Checks of speeds where learners keep no step time."""
-    if plan.training.step_time is not Pacing.OFF:
+    """Checks of speeds where learners keep no step time, and could."""
+    if plan.training.step_time is not Pacing.OFF or plan.training.script is not None:
         return
     learners = plan.training.learner_count
     speeds = [spec.check for spec in plan.expect if _is_of_speed(spec.settings)]
@@ -145,7 +145,7 @@ def _impatient(plan: FaultPlan) -> Iterator[str]:
             within, settle = map(show_duration, (spec.settings.within_s, plan.settle_s))
             yield (
                 f"expect: {spec.check}.within: {within} is longer than `settle: {settle}`, so that "
-                "a learner which never takes part again can be UNKNOWN in the place of FAIL: write "
+                "one that never takes part again can be UNKNOWN in the place of FAIL: write "
                 f"`settle: {within}`"
             )
 

@@ -225,6 +225,18 @@ class History:
         return self.founders + self.newcomers
 
     @property
+    def who(self) -> str:
+        """Name in texts for one of those that train: learner, or worker of a script."""
+        started = self.last(RunStarted)
+        return started.payload.who if started else "learner"
+
+    @property
+    def counted(self) -> str:
+        """Name in texts for what rounds commit: tokens, or steps of a script."""
+        started = self.last(RunStarted)
+        return started.payload.counted if started else "tokens"
+
+    @property
     def founders(self) -> tuple[str, ...]:
         """The names of the learners the run began with."""
         started = self.last(RunStarted)

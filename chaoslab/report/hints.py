@@ -63,6 +63,8 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
     `stderr` is what stands above of the standard error of nodes, by node; empty if one was silent.
     """
     known = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
+    if "training." in known and record.setting("training.script"):
+        known = _OF_SCRIPTS.get(known, OTHERWISE)
     template = _beyond_the_plan(known, record)
     node = next(iter(finding.culprits), _ANYBODY)
     return template.format(
@@ -101,10 +103,10 @@ _MORE: Mapping[str, Quantity[Any]] = {
 
 def _stderr(node: str, record: Record, shown: Mapping[str, str]) -> str:
     if shown.get(node):
-        return f"read what {node} wrote to standard error above"
+        return f"read what {node} wrote above"
     if node in shown:
         last = f"grep -F {quote(node)} {record.journal} | tail"
-        return f"{node} wrote nothing to standard error; see what was last heard of it: `{last}`"
+        return f"{node} wrote nothing there; see what was last heard of it: `{last}`"
     return f"see what became of {node} in `chaoslab show {record.run} --all`"
 
 
@@ -132,6 +134,16 @@ _PACED = (
     "if learners share cores, pace them as if each had a chip of its own: "
     "`{again} --set training.step_time=auto`"
 )
+_LOSES = (
+    "let learners contribute, or save, more often: `training.sync_every` and "
+    "`training.save_every` bound what a death costs"
+)
+_OF_SCRIPTS: Mapping[str, str] = {
+    _LONGER: _MORE_TIME,
+    _PACED: _BUSY,
+    _LOSES: "let it save more often: the steps since the last checkpoint are what a death costs",
+}
+"""Hints in place of those with keys that the plan of a script does not have."""
 _COMES_BACK = (
     "{stderr}; then see whether it comes back at all with more time: `{again} --set settle=60s`"
 )
@@ -212,8 +224,7 @@ HINTS: Mapping[Code, str] = {
     Code.STOPPED_EARLY: _PROTOCOL,
     Code.ROUNDS_TOO_RARE: _PAUSE_OF_TRAINING,
     Code.TRAINING_WENT_ON: _EXPECTED_NOT,
-    Code.TOO_MUCH_LOST: "let learners contribute, or save, more often: `training.sync_every` and "
-    "`training.save_every` bound what a death costs",
+    Code.TOO_MUCH_LOST: _LOSES,
     Code.PACE_TOO_LOW: _PACED,
     Code.PACE_TOO_HIGH: _PACED,
     Code.PACE_NOT_REGAINED: _MORE_TIME,

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.timeline import is_script
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.units import plural
 from chaoslab.record.history import History
@@ -123,8 +124,9 @@ def _behind(verdict: Verdict, history: History, stderr: Mapping[str, str]) -> It
             yield Text(f"\nJournal lines of {finding.check}{rest}", style="bold")
             for number, line in quoted:
                 yield Text.assemble((f"journal.jsonl:{number}  ", "dim"), line, overflow="fold")
+    what = "Output" if is_script(history) else "Standard error"
     for node, tail in stderr.items():
-        yield Text(f"\nStandard error of {node}, the last lines", style="bold")
+        yield Text(f"\n{what} of {node}, the last lines", style="bold")
         yield Text(tail or "it wrote nothing", style="" if tail else "dim", overflow="fold")
 
 

@@ -117,8 +117,7 @@ def _lost(lost: WorkLost) -> Answer:
 
 
 def _rejoined(verdict: Verdict, history: History) -> Answer:
-    started = None if verdict.is_of_broken_record else history.last(RunStarted)
-    who = started.payload.who if started else "learner"
+    who = "learner" if verdict.is_of_broken_record else history.who
     question = f"Did the broken {who}s rejoin?"
     if verdict.is_of_broken_record:
         text = "a line of the record is broken"

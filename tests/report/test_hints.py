@@ -60,6 +60,11 @@ def hint_in(code: Code, *, training: Tree = None, settle: str = "30s") -> str:
     return hint(finding(code), replace(RECORD, settings=settings))
 
 
+@pytest.mark.parametrize("code", HINTS)
+def test_a_hint_for_a_script_names_no_key_that_it_does_not_have(code: Code) -> None:
+    assert "training." not in hint_in(code, training={"script": {"command": "train"}})
+
+
 def test_a_setting_that_the_plan_has_already_is_not_suggested() -> None:
     assert "--set" not in hint_in(Code.PACE_TOO_LOW, training={"step_time": "auto"})
     assert "step_time=auto" in hint_in(Code.PACE_TOO_LOW, training={"step_time": "off"})

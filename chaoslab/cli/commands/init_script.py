@@ -78,7 +78,8 @@ sampling_options = bundled(
     "sampling",
     Sampling,
     click.option("--workers", type=click.IntRange(1, MOST_WORKERS), default=1, show_default=True,
-                 help="Processes of a script, told apart by {rank} in its command."),
+                 help="Workers of a script, told apart by {rank} in its command, or started by a "
+                      "launcher, which is a command without it."),
     click.option("--progress", metavar="REGEX", default="", help="Of a script: lines that report "
                  "progress, with groups step and loss.  [default: recognized]"),
     click.option("--saved", metavar="REGEX", default="", help="The same of a saved checkpoint."),

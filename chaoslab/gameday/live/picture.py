@@ -151,6 +151,8 @@ class Picture:
             "plan": story.plan or self.plan.name,
             "seed": story.seed if story.plan else self.plan.seed,
             "fleet": story.fleet,
+            "who": story.who,
+            "counted": story.counted,
             "phase": story.phase,
             "time_s": story.now_s,
             "is_over": self.is_over,

@@ -15,7 +15,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import Outage, outages
-from chaoslab.checks.timeline import after, of_learner
+from chaoslab.checks.timeline import after, is_script, of_learner
 from chaoslab.checks.token_accounts import Accounts, totals
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent, encode
@@ -228,7 +228,11 @@ def _rounded(value_s: float | None) -> float | None:
 
 
 def _ledger(verdict: Verdict, history: History) -> Mapping[str, Json]:
-    """The totals of the check, which a plan need not expect; empty if nothing adds up to them."""
+    """The totals of the check, which a plan need not expect; empty if nothing adds up to them, or
+    if there are no tokens, as in a script.
+    """
+    if is_script(history):
+        return {}
     for one in verdict.findings:
         if one.check == Ledger.name and one.numbers:
             return dict(one.numbers)

@@ -87,6 +87,7 @@ function draw() {
   show($("end"), isOperator && state.can_end);
   show($("note"), Boolean(you.name) && !state.is_over);
   show($("nameless"), !you.name);
+  say($("who"), `${state.who[0].toUpperCase()}${state.who.slice(1)}s`);
   say($("counts"), COUNTS.map((name) => `${name} ${state.counts[name] ?? "–"}`).join(" · "));
   refill($("figures"), figures(), ([name, value]) => element("div", {}, element("b", { class: "number" }, value), element("span", {}, name)));
   drawFaults();
@@ -100,7 +101,7 @@ function figures() {
     [`rounds${state.progress === null ? "" : `, ${Math.floor(100 * state.progress)}\u00a0%`}`, `${state.rounds}`],
     ["longest gap", state.longest_gap_s ? seconds(state.longest_gap_s) : "–"],
     ["since a round", seconds(since) || "–"],
-    ["tokens/s", short(state.tokens_per_s)],
+    [`${state.counted}/s`, short(state.tokens_per_s)],
   ];
 }
 

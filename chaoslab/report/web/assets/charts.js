@@ -354,7 +354,7 @@ function stepPanel(axis, run) {
   const usual = Math.max(0, ...rows.map((row) => row.usual ?? 0));
   const high = Math.max(values[Math.floor((values.length - 1) * 0.99)], usual * 1.5);
   return rowPanel(axis, {
-    id: "steps", title: "Step time", note: "of each learner; dashed: its own baseline", rows, height: 34, low: 0, high: ceiling(high), text: milliseconds, faults: run.faults,
+    id: "steps", title: "Step time", note: `of each ${run.who}; dashed: its own baseline`, rows, height: 34, low: 0, high: ceiling(high), text: milliseconds, faults: run.faults,
     draw(panel, row, y) {
       if (row.usual) panel.add("line", { class: "reference", x1: axis.left, x2: axis.width - axis.right, y1: y(row.usual), y2: y(row.usual) });
       return drawRange(panel, row, width, `step ${row.isHit ? "hit" : ""}`, y, row.data);
