@@ -200,7 +200,7 @@ def _header(story: RunStory, width: int) -> RenderableType:
 def _lanes(story: RunStory, width: int) -> Table:
     is_wide = width >= _WIDE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1 if is_wide else 0, 0, 1), pad_edge=False)
-    table.add_column("learner", no_wrap=True, overflow="fold")
+    table.add_column(story.who, no_wrap=True, overflow="fold")
     table.add_column("state", min_width=9, no_wrap=True)
     least = 7 if is_wide else None
     for title in ("incarnation" if is_wide else "incar-\nnation", "step", "steps/s", "loss",

@@ -127,7 +127,7 @@ class Metrics:
         usual = story.baseline.tokens_per_s if story.baseline else None
         for name, meaning, value in (
             ("run_seconds", "Time since the run began, at the last event", story.now_s),
-            ("committed_tokens", "Tokens whose work was merged, in this run",
+            ("committed_tokens", "Tokens, or steps of a script, merged in this run",
              rounds.committed_tokens),
             ("baseline_tokens_per_second", "Committed in the baseline; 0 before", usual or 0.0),
             ("longest_gap_seconds", "Longest pause of merges since the baseline",

@@ -110,10 +110,12 @@ class _Drawing:
         self._instants(marks, self.history.of(*_MARKS))
         samples = self.story.samples
         for name in COUNTS:
-            self._count(f"learners {name}", "learners", group, samples.learners[name])
+            who = f"{self.story.who}s"
+            self._count(f"{who} {name}", who, group, samples.learners[name])
         for kind, added in (("trained", samples.trained), ("committed", samples.committed)):
             rates = rate_curve(added, self.story.end_s, _SAMPLES_MOST // 50)
-            self._count(f"tokens/s {kind}", "tokens/s", group, rates)
+            unit = f"{self.story.counted}/s"
+            self._count(f"{unit} {kind}", unit, group, rates)
         for name, found in samples.cores.items():
             self._count(f"cores {name}", "cores", group, found)
 
