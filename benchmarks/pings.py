@@ -23,13 +23,13 @@ from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from roles import Child, add_role_options
 
 from chaoslab.core.events import node_line
+from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter
 from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import now_s
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
-from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import Received
 

@@ -78,8 +78,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "nvidia_resiliency_ext": ("systems.nvrx",),
 }
 
-SHARED = ("core.events", "core.payloads")
-"""What the run under test shares with the harness: what a node may report."""
+SHARED = ("core.events", "core.payloads", "core.link_meter")
+"""What the run under test shares with the harness: what a node may report, and how an end of a link
+measures it."""
 
 MUTANTS = "selftest.mutants"
 """Programs in the place of the run under test, and fleets: they see what they stand in for."""

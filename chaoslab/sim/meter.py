@@ -1,6 +1,6 @@
 """Measurements of a simulated link at one end: what `link.measured` reports.
 
-As `diloco.wire.link_meter`: a window of bytes, round trips of pings, and the rate of payloads.
+As `core.link_meter`: a window of bytes, round trips of pings, and the rate of payloads.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from chaoslab.core.events import Json
 from chaoslab.sim.pipe import Packet
 
 PING_S = 0.25
-"""Between two pings of one end, as `diloco.wire.link_meter` has it."""
+"""Between two pings of one end, as `core.link_meter` has it."""
 MEASURE_S = 1.0
 """Between two reports of one end, likewise."""
 _TIMED = 0.75
@@ -18,7 +18,7 @@ _TIMED = 0.75
 
 
 class Meter:
-    """What arrives at one end of a link, as `diloco.wire.link_meter` measures it."""
+    """What arrives at one end of a link, as `core.link_meter` measures it."""
 
     def __init__(self, now_s: float) -> None:
         self._since_s = self.heard_s = now_s

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core import link_meter
 from chaoslab.diloco.learner import link, pace, round_wait, training_thread
 from chaoslab.diloco.model import gpt
 from chaoslab.diloco.node import phases
 from chaoslab.diloco.syncer import action_executor, disk_writes, syncer_state
 from chaoslab.diloco.syncer import program as syncer_program
-from chaoslab.diloco.wire import link_meter, streams
+from chaoslab.diloco.wire import streams
 from chaoslab.sim import (
     chance,
     commits,

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from chaoslab.core.events import Json
+from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.diloco.wire.streams import Backoff, Closed, Received
 
 _HEARTBEAT_S = 0.5

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 
 from chaoslab.core.events import Json
+from chaoslab.core.link_meter import PING_S
 from chaoslab.core.payloads import LearnerLeft, LearnerStarted
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import DataParallel
@@ -46,7 +47,6 @@ from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.incarnation import next_incarnation
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.link_meter import PING_S
 from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.tls import check_address, tls_of
 

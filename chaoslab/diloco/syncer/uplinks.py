@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaoslab.core.events import Json
+from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
 
 
 @dataclass(slots=True)

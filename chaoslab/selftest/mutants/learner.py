@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from chaoslab.core.events import Json, Payload, encode, kind_of
+from chaoslab.core.link_meter import MEASURE_S
 from chaoslab.core.payloads import LearnerStep
 from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
 from chaoslab.diloco.learner.exchange import Inbox, Joined, Snapshot
@@ -25,7 +26,6 @@ from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.link_meter import MEASURE_S
 from chaoslab.diloco.wire.streams import Backoff
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, replica, start_named
 

@@ -1,8 +1,8 @@
 """The syncer's view of every link: from the first hello on, silent or not."""
 
 from chaoslab.core.events import Kind
+from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.syncer.uplinks import Uplinks
-from chaoslab.diloco.wire.link_meter import Meter
 from tests.diloco.hand_learner import Told
 
 

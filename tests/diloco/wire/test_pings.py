@@ -2,11 +2,11 @@
 
 from collections import deque
 
+from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.link_meter import Meter
 from chaoslab.diloco.wire.mailbox import Outbox
 from chaoslab.diloco.wire.pings import Pings
-from tests.diloco.wire.test_link_meter import Time
+from tests.core.test_link_meter import Time
 
 
 class End:

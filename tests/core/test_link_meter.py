@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.diloco.wire.link_meter import Meter, PayloadTimer, Periodic
+from chaoslab.core.link_meter import Meter, PayloadTimer, Periodic
 
 
 class Time:
