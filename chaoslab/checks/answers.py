@@ -18,6 +18,7 @@ from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import (
     Gap,
     baseline_end_s,
+    delays_script,
     ended_by_its_rule,
     fault_windows,
     gaps,
@@ -116,7 +117,9 @@ def _paused_s(gap: Gap, history: History) -> float:
     """
     script = script_of(history)
     taken = union(
-        (one.start_s, one.end_s) for one in fault_windows(history) if one.story.takes_away
+        (one.start_s, one.end_s)
+        for one in fault_windows(history)
+        if one.story.takes_away or one.story.injection in delays_script(history)
     )
     if script is None or not any(start_s <= gap.end_s and gap.start_s <= end_s
                                  for start_s, end_s in taken):  # fmt: skip

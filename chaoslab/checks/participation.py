@@ -44,6 +44,7 @@ from chaoslab.checks.timeline import (
     Part,
     baseline_end_s,
     by_fragment,
+    delays_script,
     fault_windows,
     of_learner_between,
     parts_of,
@@ -293,7 +294,10 @@ def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
     share = usual.share(learner)
     for fault in fault_windows(usual.history):
         ratio = slowdown(fault.story, learner)
-        if fault.story.injecting.payload.may_silence or fault.story.takes_away or ratio is None:
+        may_silence = fault.story.injecting.payload.may_silence or (
+            fault.story.injection in delays_script(usual.history)
+        )
+        if may_silence or fault.story.takes_away or ratio is None:
             continue
         for start_s, end_s in under_alone(usual.history, learner, fault):
             rounds = [event for event in usual.rounds if start_s < event.time_s <= end_s]

@@ -25,6 +25,7 @@ from chaoslab.core.payloads import (
     LearnerLeft,
     LearnerStep,
     LeftBecause,
+    LinkShaped,
     MemberJoined,
     MemberLeft,
     NodeStarted,
@@ -139,6 +140,13 @@ def learners_hit(history: History) -> Mapping[str, Sequence[str]]:
         ]
         for story in history.faults
     }
+
+
+@once
+def delays_script(history: History) -> frozenset[str]:
+    """Injections on links of a script, whose workers may wait for what they ask of a service."""
+    shaped = history.of(LinkShaped) if is_script(history) else ()
+    return frozenset(event.payload.injection for event in shaped)
 
 
 def baseline_end_s(history: History) -> float | None:

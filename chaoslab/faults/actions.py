@@ -18,7 +18,7 @@ from typing import ClassVar
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import BaseFault, Choices, Layer
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import Hookable, Networked, Preparable, Stressable, able
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.effects import Direction, Effect, Shaping
@@ -162,6 +162,11 @@ class LinkFault(BaseFault):
     shares_targets = True
     duration_key = "for_s"
     narrower: ClassVar[Choices] = {"direction": {Direction.BOTH: Direction.BOTH.ways}}
+
+    @property
+    def roles(self) -> frozenset[Role]:
+        """Learners, and a launcher, whose workers share its link."""
+        return frozenset({Role.LEARNER, Role.LAUNCHER})
 
     def __post_init__(self) -> None:
         self.shapings()  # an effect that cannot be is refused when the plan is read

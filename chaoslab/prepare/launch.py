@@ -101,10 +101,14 @@ class Launch:
         admission = Admission(self.node_site, self.tokens, self.plan.limits.timeout_s)
         object.__setattr__(self, "_admission", admission)
 
-    def workers(self, script: Script) -> tuple[NodeSpec, ...]:
+    def workers(
+        self, script: Script, ports: Mapping[str, Mapping[str, int]] | None = None
+    ) -> tuple[NodeSpec, ...]:
         """Those of a training that is not chaoslab's own, or their launcher: the user's command, as
-        it is.
+        it is. `ports`: by node, where on this machine the script's ports are, by name; those that
+        the plan names without it.
         """
+        ports = ports or {}
         folder = str(self.folder.absolute())
         environment = {
             "CHAOSLAB_WORKERS": str(script.workers),
@@ -115,7 +119,7 @@ class Launch:
             NodeSpec(
                 name=name,
                 role=Role.LEARNER,
-                command=() if script.is_launched else script.words(rank, folder),
+                command=() if script.is_launched else script.words(rank, folder, ports.get(name)),
                 environment={"CHAOSLAB_RANK": str(rank), **environment},
                 labels=self.plan.labels.get(name, {}),
                 reads=OWN_LINES if script.reads_files else script.patterns,
@@ -130,7 +134,7 @@ class Launch:
         launcher = NodeSpec(
             name=LAUNCHER,
             role=Role.LAUNCHER,
-            command=script.words(0, folder),
+            command=script.words(0, folder, ports.get(LAUNCHER)),
             environment=environment,
             labels=self.plan.labels.get(LAUNCHER, {}),
             reads=workers[0].reads,

@@ -4,20 +4,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
+from chaoslab.faults.network import NetworkLimitData
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.file import Mistake
-from chaoslab.plan.model import FaultPlan, Script
+from chaoslab.plan.model import FaultPlan, FaultSpec, Script
 from chaoslab.plan.model.script import FOLDER
 
 FLEETS: Final = ("local", "processes")
 _ABLE: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
-        Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME,
+        Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.LINK,
     }
 )  # fmt: skip
-"""What can be done to any process, whatever it runs."""
+"""What can be done to any process, whatever it runs, and to the ports that its plan names."""
 _OF_SCRIPTS: Final = frozenset({"resume", "divergence"})
 _OF_PROTOCOL: Final = frozenset(
     {
@@ -58,13 +59,38 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         if script.is_launched and isinstance(settings, ProcessCrashLoop):
             text = "starts a worker several times itself, and its launcher does that: kill it"
             yield ("faults", number, "fault"), f"{fault.fault} {text}"
-        needs = settings.needs if isinstance(settings, Fault) else frozenset()
-        if isinstance(settings, ShapesLinks) or not needs <= _ABLE:
-            text = (
-                f"{fault.fault} needs chaoslab's own learners: a script can be killed, paused, "
-                "slowed, crowded and run out of memory, and its checkpoints be damaged and refused"
-            )
-            yield ("faults", number, "fault"), text
+        if why := _not_on_links(fault, script) or _not_able(fault):
+            yield ("faults", number, "fault"), why
+
+
+def _not_able(fault: FaultSpec) -> str:
+    settings = fault.settings
+    if not isinstance(settings, Fault) or settings.needs <= _ABLE:
+        return ""
+    return (
+        f"{fault.fault} needs chaoslab's own learners: a script can be killed, paused, slowed, "
+        "crowded and run out of memory, its links be broken, and its checkpoints be damaged and "
+        "refused"
+    )
+
+
+def _not_on_links(fault: FaultSpec, script: Script) -> str:
+    if not isinstance(fault.settings, ShapesLinks):
+        return ""
+    if not script.ports:
+        return (
+            f"{fault.fault} acts on a link to a port, and `training.script` names none: write what "
+            "the workers connect to, as in ports: {store: 127.0.0.1:9000}, and {port:store} in "
+            "`command`"
+        )
+    if isinstance(fault.settings, NetworkLimitData):
+        return f"{fault.fault} needs chaoslab's own learners: use network.reset or network.flap"
+    if script.is_launched and not fault.target.launcher:
+        return (
+            f"{fault.fault} cannot act on single workers of a launcher, which share its link: "
+            "write `target: {launcher: all}`"
+        )
+    return ""
 
 
 def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
@@ -75,6 +101,9 @@ def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         yield ("fleet", "pid"), text
     if not is_attached and not script.command:
         yield ("training", "script", "command"), "is empty: write what starts a worker"
+    if is_attached and script.ports:
+        text = "are of workers that chaoslab starts: what runs already keeps its connections"
+        yield ("training", "script", "ports"), text
     if not is_attached and script.restarts == "supervisor":
         text = "supervisor is for a training that runs already: use chaoslab or itself"
         yield ("training", "script", "restarts"), text

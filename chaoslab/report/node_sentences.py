@@ -156,7 +156,7 @@ def measured(said: payloads.LinkMeasured) -> str:
 def closed(said: payloads.LinkClosed) -> str:
     if not said.was_open:
         attempts = plural(said.attempts, "attempt")
-        return f"{learner_of(said)} did not reach the syncer after {attempts}: {said.reason}"
+        return f"{learner_of(said)} did not connect after {attempts}: {said.reason}"
     return f"{learner_of(said)} lost its stream, open for {seconds(said.open_s)}: {said.reason}"
 
 

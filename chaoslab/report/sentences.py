@@ -182,7 +182,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             payloads.LinkOpened,
             Tone.PLAIN,
             lambda e: (
-                f"{nodes.learner_of(e)} reached the syncer {delay(e.after_s)}, "
+                f"{nodes.learner_of(e)} connected {delay(e.after_s)}, "
                 f"{plural(e.attempts, 'attempt')}"
             ),
         ),

@@ -8,7 +8,7 @@ as one           syncer, links, learners ─► the fleet asks for all of them �
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from chaoslab.record.exits import how_it_ended
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.run_loop import RunLoop
 from chaoslab.run.script_files import ScriptFiles
+from chaoslab.run.script_links import ScriptLinks
 from chaoslab.run.triggers import Progress
 from chaoslab.trainers.reading import nearest_lines
 
@@ -43,6 +44,8 @@ class NodesStart:
     run_loop: RunLoop
     files: ScriptFiles | None
     """Where a script's progress is read, beside its output."""
+    links: ScriptLinks | None
+    """Those of a script's workers to ports that its plan names."""
 
     def start(self, *, keeps_training: bool) -> None:
         """Start all, or adopt those of an attached fleet; FleetError names those that do not train.
@@ -53,7 +56,8 @@ class NodesStart:
         if isinstance(fleet, Attached):
             fleet.adopt(plan.labels)
         else:
-            start_nodes(fleet, self.launch, keeps_training, self._syncer_address)
+            ports = self.links.open() if self.links is not None else {}
+            start_nodes(fleet, self.launch, keeps_training, self._syncer_address, ports)
         training = plan.training
         if training.script is None:
             within_s = max(START_S, training.start_patience_s)
@@ -144,15 +148,20 @@ class NodesStart:
 
 
 def start_nodes(
-    fleet: Fleet, launch: Launch, keeps_training: bool, await_address: Callable[[], str]
+    fleet: Fleet,
+    launch: Launch,
+    keeps_training: bool,
+    await_address: Callable[[], str],
+    ports: Mapping[str, Mapping[str, int]],
 ) -> None:
     """Returns once the syncer is ready. `await_address` waits for that: its address.
 
     `keeps_training`: the syncer lets training go on when the stop rule is met, until SIGTERM.
+    `ports`: see `Launch.workers`.
     """
     if launch.plan.training.script is not None:
         launch.folder.mkdir()
-        for spec in launch.workers(launch.plan.training.script):
+        for spec in launch.workers(launch.plan.training.script, ports):
             fleet.start(spec)
         return
     as_one = fleet.start_together() if isinstance(fleet, StartsTogether) else nullcontext()

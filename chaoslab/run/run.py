@@ -44,6 +44,7 @@ from chaoslab.run.nodes_start import START_S, NodesStart, last_words
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
+from chaoslab.run.script_links import ScriptLinks
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -98,6 +99,7 @@ class Run:
         self.recorder = EventRecorder(fleet=fleet, journal=journal)
         self.whole: Whole | None = None
         self.files: ScriptFiles | None = None
+        self.links: ScriptLinks | None = None
         if (script := plan.training.script) is not None:
             self.whole = Whole(
                 script.names,
@@ -107,7 +109,10 @@ class Run:
             self.recorder.derive = self.whole.see
             if script.reads_files or script.checkpoints_of(0):
                 self.files = ScriptFiles(script, directory.script, self.whole, journal.clock)
-                self.recorder.elsewhere = self.files.read
+                self.recorder.elsewhere.append(self.files.read)
+            if script.ports:
+                self.links = ScriptLinks(script, fleet, journal.clock)
+                self.recorder.elsewhere.append(self.links.read)
         self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,
@@ -164,6 +169,7 @@ class Run:
             directory=self.directory,
             run_loop=self.run_loop,
             files=self.files,
+            links=self.links,
         )
         nodes.start(keeps_training=keeps_training)
         self.run_loop.begin_training()
@@ -373,8 +379,9 @@ class Run:
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.run_loop.close()
-            if self.files is not None:
-                self.files.close()
+            for one in (self.files, self.links):
+                if one is not None:
+                    one.close()
             self.recorder.note(RunFinished(outcome=self.outcome, reason=reason))
 
     @contextmanager

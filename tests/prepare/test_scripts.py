@@ -21,13 +21,16 @@ def prepared(
     restarts: str = "chaoslab",
     fault: str = "process.kill",
     target: str = "{launcher: all}",
+    ports: str = "{}",
+    fleet: str = "{kind: local}",
 ) -> Prepared:
     path = tmp_path / "trial.yaml"
     path.write_text(
         f"""version: 1
 name: trial
 training:
-  script: {{command: '{command}', workers: 4, restarts: {restarts}}}
+  script: {{command: '{command}', workers: 4, restarts: {restarts}, ports: {ports}}}
+fleet: {fleet}
 limits: {{timeout: 4m}}
 faults:
   - {{id: dies, fault: {fault}, target: {target}, at: {{step: 20}}, for: 4s}}
@@ -62,9 +65,9 @@ def test_with_a_rank_each_worker_is_started(tmp_path: Path) -> None:
     ("given", "place"),
     [
         ({"command": EACH, "restarts": "itself", "target": "{workers: 1}"}, ":4:.*script.restarts"),
-        ({"command": EACH}, ":7:.*there is no launcher"),
-        ({"fault": "process.crash_loop", "target": "{workers: 1}"}, r":7:.*faults\[0\].fault"),
-        ({"target": "{launcher: all, workers: 1}"}, ":7:.*target"),
+        ({"command": EACH}, ":8:.*there is no launcher"),
+        ({"fault": "process.crash_loop", "target": "{workers: 1}"}, r":8:.*faults\[0\].fault"),
+        ({"target": "{launcher: all, workers: 1}"}, ":8:.*target"),
     ],
 )
 def test_what_a_launcher_cannot_is_refused(
@@ -86,3 +89,50 @@ def test_a_launcher_can_be_killed_and_nothing_else(
         return
     with pytest.raises(PlanError, match="launcher"):
         refuse_wrong_roles(injection, fault_of(injection))
+
+
+STORE = "{store: 127.0.0.1:9000}"
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"command": EACH, "target": "{workers: 1}"}, r"faults\[0\].fault.*ports: {store: "),
+        (
+            {"command": EACH + " {port:store}", "target": "{workers: 1}", "ports": STORE,
+             "fault": "network.limit_data"},
+            r"faults\[0\].fault.*network.reset",
+        ),
+        (
+            {"command": LAUNCHER + " {port:store}", "target": "{workers: 1}", "ports": STORE},
+            r"faults\[0\].fault.*launcher: all",
+        ),
+        (
+            {"command": EACH + " {port:stor}", "target": "{workers: 1}", "ports": STORE},
+            r"script.command.*did you mean {port:store}",
+        ),
+        (
+            {"command": EACH + " {port:store}", "target": "{workers: 1}", "ports": STORE,
+             "fleet": "{kind: processes, pattern: train.py}"},
+            r"training.script.ports",
+        ),
+    ],
+)  # fmt: skip
+def test_a_link_that_cannot_be_broken_is_refused(
+    tmp_path: Path, given: dict[str, str], place: str
+) -> None:
+    with pytest.raises(PlanError, match=place):
+        prepared(tmp_path, **{"fault": "network.latency"} | given)
+
+
+def test_the_link_of_a_launcher_can_be_broken(tmp_path: Path) -> None:
+    command = LAUNCHER + " --store 127.0.0.1:{port:store}"
+    found = prepared(tmp_path, command, fault="network.partition", ports=STORE)
+    (injection,) = found.schedule.injections
+    refuse_wrong_roles(injection, fault_of(injection))
+    assert injection.targets == ("launcher",)
+    script = found.plan.training.script
+    assert script is not None
+    launch = Launch(plan=found.plan, snapshots=Path(), tokens=Path())
+    (launcher,) = launch.workers(script, {"launcher": {"store": 4711}})
+    assert "127.0.0.1:4711" in launcher.command

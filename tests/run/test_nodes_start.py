@@ -58,7 +58,7 @@ def calls_of(fleet: OneByOne) -> list[str]:
         fleet.calls.append("await")
         return "a:1"
 
-    start_nodes(cast("Fleet", fleet), launch(), True, address)
+    start_nodes(cast("Fleet", fleet), launch(), True, address, {})
     return fleet.calls
 
 

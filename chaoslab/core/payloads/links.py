@@ -12,7 +12,8 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     """
 
     direction: str
-    """up is reported by the syncer, down by the learner."""
+    """up is reported by the syncer, down by the learner; of a script, by the end at the service and
+    by that at the worker."""
     window_s: float
     """Length of the window, since the last report."""
     silent_s: float
@@ -44,7 +45,9 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
 
 
 class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):
-    """The syncer answered on a new stream; reported by the learner."""
+    """The syncer answered on a new stream; reported by the learner. Of a script's worker it is the
+    connection for round trips that its link has from its first use on.
+    """
 
     attempts: int
     """Attempts since the last stream ended, this one included."""

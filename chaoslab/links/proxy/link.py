@@ -10,6 +10,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from chaoslab.links.proxy.connection import Connection, close
 from chaoslab.links.proxy.pump import Traffic
@@ -18,7 +19,7 @@ from chaoslab.links.proxy.toxics import DOWN, UP, Change, Json, Refused, Toxic
 CONNECTIONS_MAX = 1024
 """Most connections of one link; further ones are reset."""
 _BACKLOG = 256
-_DIAL_S = 10.0
+DIAL_S = 10.0
 """Seconds that connecting to the upstream may take."""
 _TIRED_S = 0.1
 """Pause in s before the next accept while there are no file descriptors."""
@@ -124,7 +125,12 @@ class ProxyLink:
             return
         task = self._loop.create_task(self._dial(learner, self._opened))
         self._dialling.add(task)
-        task.add_done_callback(self._dialling.discard)
+        task.add_done_callback(partial(self._dialled, learner))
+
+    def _dialled(self, learner: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._dialling.discard(task)
+        if task.cancelled():  # perhaps before it began
+            learner.close()
 
     def _recover(self, listener: socket.socket) -> None:
         if listener is self._listener:
@@ -134,22 +140,25 @@ class ProxyLink:
         """Connect to the upstream for a learner, or reset its connection."""
         syncer = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            syncer.setblocking(False)
-            async with asyncio.timeout(_DIAL_S):
-                await self._loop.sock_connect(syncer, self.upstream)
+            for end in (learner, syncer):
+                end.setblocking(False)
+            await self._connect(learner, syncer)
         except (OSError, TimeoutError):
             close(learner, is_reset=True)
             syncer.close()
             return
         except asyncio.CancelledError:
-            learner.close()
             syncer.close()
             raise
         self._open(learner, syncer, number)
 
+    async def _connect(self, _learner: socket.socket, syncer: socket.socket) -> None:
+        """OSError or TimeoutError: there is no connection for the learner."""
+        async with asyncio.timeout(DIAL_S):
+            await self._loop.sock_connect(syncer, self.upstream)
+
     def _open(self, learner: socket.socket, syncer: socket.socket, number: int) -> None:
         for end in (learner, syncer):
-            end.setblocking(False)
             with suppress(OSError):  # already gone, which its pump will notice
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(

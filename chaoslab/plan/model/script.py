@@ -6,10 +6,12 @@
 Its workers stand in the learners' place; `chaoslab.trainers` reads what they print.
 """
 
+import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
@@ -20,12 +22,17 @@ from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import Patterns
 from chaoslab.trainers.sources import SourceSettings
 
+MOST_PORT: Final = 65_535
+_MOST_PORTS: Final = 100
+"""Of one link: a byte names them there."""
 MOST_WORKERS: Final = 1_000
 """A larger number is taken for a typing error."""
 RANK: Final = "{rank}"
 WORKERS: Final = "{workers}"
 FOLDER: Final = "{folder}"
 PYTHON: Final = "{python}"
+_PORT: Final = re.compile(r"\{port:([^{}]*)\}")
+_UPSTREAM: Final = re.compile(r"(\w[\w.-]*):([0-9]{1,5})", re.ASCII)
 _NOTHING: Final = r"(?!)(?P<step>\d+)"
 """Of a script that prints chaoslab's own lines."""
 
@@ -60,6 +67,15 @@ class Script:
     PATH}, {csv: PATH}, {tensorboard: FOLDER}, {wandb: FOLDER}, {prometheus: URL}, with `step`,
     `loss` and `lr` as names of keys, columns, tags or metrics. `{rank}` and `{folder}` are filled
     in; one place for all workers needs `reports: one`."""
+    ports: Mapping[str, str] = field(
+        default_factory=dict, metadata={"example": "{store: 127.0.0.1:9000}"}
+    )
+    """Services that the workers connect to, by a name of your choice: host:port of each. In
+    `command`, `{port:store}` becomes a port of 127.0.0.1 that leads to the service of this name, by
+    a link of the worker's own; all its ports share that link. Faults of the network act on it. The
+    workers of a launcher share its link. A service may begin to listen later; until then
+    connections are reset. `worker-0:29500` is a port of this machine that worker-0 opens itself:
+    for that worker `{port:…}` is 29500."""
     checkpoints: str = ""
     """What of `{folder}` is a checkpoint: a pattern of the file that is written last, as in
     `checkpoint-*/trainer_state.json`, `rank{rank}-*.pt` or `**/*.ckpt`. The last number of its path
@@ -103,6 +119,7 @@ class Script:
             if is_of_one and self.reads_files and self.workers > 1 and self.reports == "each":
                 text = f"is one place for all workers: write {RANK} in it, or `reports: one`"
                 yield PlanError(text, key="from")
+        yield from self._wrong_ports()
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -114,6 +131,35 @@ class Script:
                 "one worker, is that of a worker: leave `restarts` out",
                 key="restarts",
             )
+
+    def _wrong_ports(self) -> Iterator[PlanError]:
+        number, rule = len(self.ports), f"at most {_MOST_PORTS} names"
+        yield from broken(number <= _MOST_PORTS, "ports", number, rule)
+        used = dict.fromkeys(_PORT.findall(self.command))
+        for name in sorted(used.keys() - self.ports.keys()):
+            meant = get_close_matches(name, self.ports, n=1)
+            hint = f"did you mean {{port:{meant[0]}}}?" if meant else "name it under `ports`"
+            yield PlanError(f"{{port:{name}}} is not in `ports`: {hint}", key="command")
+        for name, upstream in self.ports.items():
+            found = _UPSTREAM.fullmatch(upstream)
+            is_address = found is not None and 1 <= int(found[2]) <= MOST_PORT
+            rule = f"host:port, with a port of 1 to {MOST_PORT}, as in 127.0.0.1:9000"
+            yield from broken(is_address, f"ports.{name}", upstream, rule)
+            if found is not None and self.is_launched and found[1] in self.names:
+                text = "is that of a worker, and those of a launcher have one command: leave it out"
+                yield PlanError(text, key=f"ports.{name}")
+            if self.command and name not in used:
+                text = f"is not used: write {{port:{name}}} in `command` in place of the port"
+                yield PlanError(text, key=f"ports.{name}")
+
+    @property
+    def upstreams(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of each service, by its name; those of a worker are on this machine."""
+        split = {name: upstream.rpartition(":") for name, upstream in self.ports.items()}
+        return {
+            name: ("127.0.0.1" if host in self.names else host, int(port))
+            for name, (host, _, port) in split.items()
+        }
 
     @property
     def patterns(self) -> Patterns:
@@ -169,9 +215,20 @@ class Script:
         """worker-0, worker-1, …"""
         return tuple(f"worker-{rank}" for rank in range(self.workers))
 
-    def words(self, rank: int, folder: str) -> tuple[str, ...]:
-        """The command line of a worker, whose run keeps its files in `folder`."""
-        return tuple(self._filled(word, rank, folder) for word in shlex.split(self.command))
+    def words(
+        self, rank: int, folder: str, ports: Mapping[str, int] | None = None
+    ) -> tuple[str, ...]:
+        """The command line of a worker, whose run keeps its files in `folder`. `ports`: where its
+        links are, by name; without them, and of a port that it opens, it is the services' own.
+        """
+        links = ports or {}
+        opened = {name for name, to in self.ports.items() if to.startswith(f"worker-{rank}:")}
+        known = {
+            name: port if name in opened else links.get(name, port)
+            for name, (_, port) in self.upstreams.items()
+        }
+        command = _PORT.sub(lambda found: str(known[found[1]]), self.command)
+        return tuple(self._filled(word, rank, folder) for word in shlex.split(command))
 
     def _filled(self, text: str, rank: int, folder: str) -> str:
         known = {
