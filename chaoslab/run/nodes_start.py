@@ -29,7 +29,8 @@ START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
 LINES_S = 60.0
-"""For a line of a script that its patterns match, if others look like progress."""
+"""For a line of a script that its patterns match, if others look like progress; its `max_pause` if
+that is longer."""
 _OF_LINES = "line", "write `progress` for them, or let it print `chaoslab: step=12 loss=3.25`"
 _OF_VALUES = "value", "name them in `from`, as in `step: KEY, loss: KEY`"
 """What a script says that no pattern or name of its plan reads, and what to write."""
@@ -78,7 +79,8 @@ class NodesStart:
     def _await_workers(self, script: Script) -> None:
         """Wait for progress of all; not for long where something came near that is none."""
         names, begun_s = script.names, self.run_loop.recorder.now_s
-        self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=LINES_S)
+        lines_s = max(LINES_S, script.max_pause_s)
+        self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=lines_s)
         missing = [name for name in names if not self._has_stepped(name)]
         near = [line for name in missing for line in self._nearest(name, script)]
         is_running = not any(name in self._progress.exits for name in missing)
@@ -89,12 +91,12 @@ class NodesStart:
             has_lines = self.files is None or self.files.has_lines
             what, write = _OF_LINES if has_lines else _OF_VALUES
             raise FleetError(
-                f"no {what} of {', '.join(missing)} within {LINES_S:g} s is progress by "
+                f"no {what} of {', '.join(missing)} within {lines_s:g} s is progress by "
                 f"`training.script`; these came nearest:\n{shown}\n{write}{remedy}"
             )
         for lacks in dict.fromkeys(map(self._lacks, missing if is_running else ())):
             if lacks:
-                logging.getLogger(__name__).warning("no progress within %g s: %s", LINES_S, lacks)
+                logging.getLogger(__name__).warning("no progress within %g s: %s", lines_s, lacks)
         patience_s = max(START_S, script.max_pause_s)
         waited_s = self.run_loop.recorder.now_s - begun_s
         self._await(names, self._has_stepped, "report progress", patience_s, waited_s)

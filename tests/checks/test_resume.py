@@ -102,6 +102,12 @@ def test_a_training_that_was_attached_to_begins_anew_at_its_own_beginning(
     assert Resume().judge(story.train(90).end().history()).outcome is outcome
 
 
+def test_one_that_trains_apart_from_the_others_may_be_far_behind_them() -> None:
+    story = ScriptStory(learning_rate=0.1).train(12).measure().train(3).kill("worker-0")
+    verdict = judge(story.train(30).heal("worker-0", at=10).train(60).end().history(), [])
+    assert not [one for one in verdict.findings if one.outcome is Outcome.FAIL]
+
+
 def test_one_that_is_killed_twice_between_two_checkpoints_does_not_begin_anew() -> None:
     story = ScriptStory(says_saved=False).train(50).measure().kill("worker-0")
     story.heal("worker-0", at=40).train(5).kill("worker-0").heal("worker-0", at=40)

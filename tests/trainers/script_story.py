@@ -63,6 +63,7 @@ class ScriptStory:
         stop: Mapping[str, float] | None = None,
         twin: "ScriptStory | None" = None,
         without: tuple[Need, ...] = (),
+        learning_rate: float | None = None,
     ) -> None:
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
         self._launcher = _Worker("launcher")
@@ -70,6 +71,7 @@ class ScriptStory:
         self.now_s = 0.0
         self.twin = twin
         self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
+        self._learning_rate = learning_rate
         self.whole = Whole([*self.workers], is_one_for_all=is_one_for_all, stop=stop or {})
         self.say(
             RunStarted(
@@ -122,7 +124,7 @@ class ScriptStory:
         self.say(
             TrainerSaid(
                 node=name, incarnation=self.workers[name].incarnation, what=what, step=step,
-                loss=loss,
+                loss=loss, learning_rate=self._learning_rate,
             ),
             name,
         )  # fmt: skip
