@@ -11,7 +11,7 @@ from chaoslab.prepare.systems import is_installed
 from chaoslab.run.judged_run import run_and_judge
 
 TUNED = {
-    "torchft": {"heartbeat_timeout": "1s", "join_timeout": "1s"},
+    "torchft": {"heartbeat_timeout": "5s", "join_timeout": "5s"},
     "hivemind": {
         "matchmaking_time": "2s",
         "request_timeout": "1s",
