@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
-from chaoslab.faults.network import NetworkLimitData
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Ability
 from chaoslab.plan.file import Mistake
@@ -83,7 +82,7 @@ def _not_on_links(fault: FaultSpec, script: Script) -> str:
             "the workers connect to, as in ports: {store: 127.0.0.1:9000}, and {port:store} in "
             "`command`"
         )
-    if isinstance(fault.settings, NetworkLimitData):
+    if fault.fault == "network.limit_data":
         return f"{fault.fault} needs chaoslab's own learners: use network.reset or network.flap"
     if script.is_launched and not fault.target.launcher:
         return (

@@ -154,7 +154,7 @@ def start_nodes(
     launch: Launch,
     keeps_training: bool,
     await_address: Callable[[], str],
-    ports: Mapping[str, Mapping[str, int]],
+    ports: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
     """Returns once the syncer is ready. `await_address` waits for that: its address.
 
