@@ -57,7 +57,7 @@ from chaoslab.record.history import History
 _S = TypeVar("_S", bound=OfLearner)
 _WEIGHT_TOLERANCE = 0.01
 _NOISE = 4.0
-"""Standard errors of the mean of a window within which it may be by chance."""
+"""Standard errors of the difference of two windows within which it may be by chance."""
 _LONG_STEPS = 200
 """After so many steps of most learners a loss has fallen, also in a warm-up."""
 
@@ -113,7 +113,7 @@ class RealWork:
                 own = fmean(map(_loss, window))
                 peers = middle_near(others, own)
                 least = self.max_loss_difference * _scale(peers, untrained)
-                noise = _NOISE * stdev(map(_loss, window)) / sqrt(len(window))
+                noise = _NOISE * stdev(map(_loss, window)) * sqrt(2 / len(window))
                 if abs(own - peers) > max(least, noise):
                     text = (
                         f"{learner} reported a loss of {own:.4g} from {window[0].time_s:.1f} to "

@@ -63,6 +63,17 @@ def all_report(loss: float) -> Story:
     )
 
 
+def noisy(more: float) -> Story:
+    """Losses 1.2 above and below 2.5 in turn; those of learner-1 are so much more at the end."""
+
+    def loss(event: Event) -> Mapping[str, Json]:
+        is_late = event.time_s > 15.0 and event.data["learner"] == WHO
+        above = 1.2 if int(str(event.data["step"])) // 5 % 2 else -1.2
+        return {"loss": 2.5 + above + (more if is_late else 0.0)}
+
+    return rewritten(back(), Kind.LEARNER_STEP, loss, lambda event: event.time_s > 1.0)
+
+
 def unfallen(for_s: float) -> Story:
     """All losses but the first are above it."""
     return rewritten(
@@ -252,6 +263,10 @@ CASES = {
     ),
     "a loss of 0": fails(CHECK, reporting(0.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
     "a loss that does not fall": fails(CHECK, reporting(5.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
+    "a loss as far from the others as two noisy means may be": passes(CHECK, lambda: noisy(1.7)),
+    "a loss that is further from them": fails(
+        CHECK, lambda: noisy(2.4), Code.LOSS_UNLIKE_PEERS, of=(WHO,)
+    ),
     "all report a loss of 0": fails(
         CHECK, lambda: all_report(0.0), Code.LOSS_UNLIKE_EVALUATED
     ),
