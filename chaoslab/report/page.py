@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.timeline import is_script
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.units import plural
 from chaoslab.record.history import History
@@ -33,7 +32,14 @@ from chaoslab.report.excerpt import (
 from chaoslab.report.files import REPORT_HTML
 from chaoslab.report.hints import Record, hint
 from chaoslab.report.sentences import Tone, seconds
-from chaoslab.report.wording import OUTCOME_TONES, answers, begun, counted, margin
+from chaoslab.report.wording import (
+    OUTCOME_TONES,
+    answers,
+    begun,
+    counted,
+    is_known_script,
+    margin,
+)
 
 STYLES = {
     Tone.PLAIN: "",
@@ -124,7 +130,7 @@ def _behind(verdict: Verdict, history: History, stderr: Mapping[str, str]) -> It
             yield Text(f"\nJournal lines of {finding.check}{rest}", style="bold")
             for number, line in quoted:
                 yield Text.assemble((f"journal.jsonl:{number}  ", "dim"), line, overflow="fold")
-    what = "Output" if is_script(history) else "Standard error"
+    what = "Output" if is_known_script(verdict, history) else "Standard error"
     for node, tail in stderr.items():
         yield Text(f"\n{what} of {node}, the last lines", style="bold")
         yield Text(tail or "it wrote nothing", style="" if tail else "dim", overflow="fold")

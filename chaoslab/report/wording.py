@@ -20,7 +20,7 @@ from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import outages
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.resume import began_anew
-from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
+from chaoslab.checks.timeline import baseline_end_s, is_script, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
 from chaoslab.core.events import Event, Json, MalformedEvent
@@ -58,6 +58,11 @@ class Answer:
     tone: Tone
 
 
+def is_known_script(verdict: Verdict, history: History) -> bool:
+    """Whether the training is a script; False where a broken record does not tell."""
+    return not verdict.is_of_broken_record and is_script(history)
+
+
 def answers(verdict: Verdict, history: History) -> tuple[Answer, ...]:
     """Did training continue, did each broken learner rejoin, and what work was lost?"""
     said = (_continued(verdict, history), _rejoined(verdict, history))
@@ -67,7 +72,8 @@ def answers(verdict: Verdict, history: History) -> tuple[Answer, ...]:
 def _continued(verdict: Verdict, history: History) -> Answer:
     gap = "nothing was measured" if verdict.longest_gap_s is None else _gap(verdict, history)
     tone = _TONES[verdict.training_continued]
-    if anew := began_anew(as_it_happened(history)):
+    anew = None if verdict.is_of_broken_record else began_anew(as_it_happened(history))
+    if anew is not None:
         gap = f"it began anew at {seconds(anew.time_s)}"
     if tone is Tone.GOOD and _has_failed(verdict, Cadence.name):
         gap, tone = f"{gap}; then rounds came too rarely", Tone.FAULT

@@ -15,14 +15,14 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import Outage, outages
-from chaoslab.checks.timeline import after, is_script, of_learner
+from chaoslab.checks.timeline import after, of_learner
 from chaoslab.checks.token_accounts import Accounts, totals
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Json, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerJoined
 from chaoslab.record.history import FaultStory, History
 from chaoslab.report.samples import digits
-from chaoslab.report.wording import answers, counted, margin, value
+from chaoslab.report.wording import answers, counted, is_known_script, margin, value
 
 _LINES_MOST, _LINE_MOST = 100, 320
 """Journal lines on a page, and characters of the data of each."""
@@ -231,7 +231,7 @@ def _ledger(verdict: Verdict, history: History) -> Mapping[str, Json]:
     """The totals of the check, which a plan need not expect; empty if nothing adds up to them, or
     if there are no tokens, as in a script.
     """
-    if is_script(history):
+    if is_known_script(verdict, history):
         return {}
     for one in verdict.findings:
         if one.check == Ledger.name and one.numbers:
