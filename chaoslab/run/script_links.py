@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from chaoslab.core.clock import Clock
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Observation
 from chaoslab.core.link_meter import MEASURE_S, Periodic
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked, able
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.links.worker_link import WorkerLink
 from chaoslab.plan.model import LAUNCHER, Script
 

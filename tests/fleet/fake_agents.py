@@ -13,10 +13,10 @@ from queue import SimpleQueue
 from typing import Any
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Json, encode
 from chaoslab.fleet.base import Node, probed
 from chaoslab.fleet.remote.contact import Terms
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Runs
 from chaoslab.fleet.remote.protocol.messages import from_node, from_observation, to_spec

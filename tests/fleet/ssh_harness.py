@@ -12,10 +12,10 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from chaoslab.core.clock import WallClock
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Kind
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.delivery.deliver import deliver
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.factory import undo_facts
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.ground import Ground

@@ -19,11 +19,11 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Kind, encode
 from chaoslab.fleet.base import Damage, Hosts, Node, NodeSpec
 from chaoslab.fleet.protocols import HasHosts, HasVolumes, Pausable, StoresFiles, able
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Runs

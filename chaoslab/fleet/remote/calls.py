@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.event_loop import EventLoop, first_error
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import probed
 from chaoslab.fleet.hosts_life import probed_as_one
 from chaoslab.fleet.remote.contact import AgentLost, OutOfReach
-from chaoslab.fleet.remote.event_loop import EventLoop, first_error
 from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.members import Placed
 from chaoslab.fleet.remote.protocol.messages import to_observation

@@ -8,8 +8,8 @@ Looking brings chaoslab's code to a host, and changes nothing else.
 from typing import Any
 
 from chaoslab.core.errors import ChaoslabError
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.fleet.remote.delivery.deliver import deliver
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.inventory import Inventory
 from chaoslab.fleet.remote.protocol.names import AGENT
 from chaoslab.fleet.remote.protocol.reach import Reach, asked

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ChaoslabError
+from chaoslab.core.event_loop import EventLoop, ResultT, first_error
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.delivery.deliver import Program, deliver
-from chaoslab.fleet.remote.event_loop import EventLoop, ResultT, first_error
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.inventory import Inventory

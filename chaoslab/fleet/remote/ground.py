@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaoslab.core.errors import ChaoslabError
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSite
 from chaoslab.fleet.remote.contact import Gap, Terms
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.host import Host, Runs
 from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from chaoslab.core.errors import ChaoslabError, FleetError, HarnessBug
+from chaoslab.core.event_loop import ResultT
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.contact import Gap, Terms
-from chaoslab.fleet.remote.event_loop import ResultT
 from chaoslab.fleet.remote.protocol.names import AGENT
 from chaoslab.fleet.remote.protocol.reach import Reach, asked
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import ChaoslabError, FleetError
-from chaoslab.fleet.remote.event_loop import first_error
+from chaoslab.core.event_loop import first_error
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.protocol.names import END_AGENT

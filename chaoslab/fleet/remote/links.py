@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final, Self
 
 from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Json
 from chaoslab.fleet.remote.contact import AgentLost, OutOfReach
-from chaoslab.fleet.remote.event_loop import EventLoop
 from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.proxy_host import NO_RULES, AgentProxyHost
 from chaoslab.links.base import Counters, Links

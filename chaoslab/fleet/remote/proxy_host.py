@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from chaoslab.core.event_loop import EventLoop, ResultT
 from chaoslab.fleet.remote.contact import AgentLost, OutOfReach
-from chaoslab.fleet.remote.event_loop import EventLoop, ResultT
 from chaoslab.fleet.remote.host import Host
 from chaoslab.links.proxied.host import PlacePort, WithoutRules
 from chaoslab.links.proxied.http_api import Endpoint

@@ -95,8 +95,8 @@ def _left(facts: AgentFacts) -> tuple[str, ...]:
 
 
 def _asked(facts: AgentFacts, command: str, *, within_s: float) -> dict[str, Any]:
-    from chaoslab.fleet.remote.event_loop import EventLoop  # noqa: PLC0415  # needs asyncssh
-    from chaoslab.fleet.remote.protocol.reach import asked  # noqa: PLC0415
+    from chaoslab.core.event_loop import EventLoop  # noqa: PLC0415  # asyncio
+    from chaoslab.fleet.remote.protocol.reach import asked  # noqa: PLC0415  # needs asyncssh
     from chaoslab.fleet.remote.ssh.connection import SshReach  # noqa: PLC0415
 
     reach, loop = SshReach(facts.access(), try_s=0.0), EventLoop()

@@ -1,6 +1,6 @@
 """Event loop on a thread of its own, for a harness that has one thread and one blocking call.
 
-harness ── run(coroutine) ──► loop ──► hosts, side by side
+harness ── run(coroutine) ──► loop ──► hosts or links, side by side
 ◄── result, or error ──┘
 """
 
@@ -21,7 +21,9 @@ class EventLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hosts", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="event loop", daemon=True
+        )
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, ResultT], *, within_s: float) -> ResultT:
@@ -32,7 +34,7 @@ class EventLoop:
         except TooLate as error:
             if not future.cancel():
                 raise
-            raise FleetError(f"a host did not answer within {within_s:g} s") from error
+            raise FleetError(f"no answer within {within_s:g} s") from error
 
     def begin(self, work: Coroutine[Any, Any, ResultT]) -> "Future[ResultT]":
         """Begin a coroutine whose result is asked for later, or never."""
