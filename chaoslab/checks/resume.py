@@ -148,15 +148,15 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
         where = f"{who} went back from step {last:,} to {start:,} in the same process"
     else:
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
-    saved = _newest_saved(life, history)
-    if saved is not None and start < saved - life.stride:
-        text = f"{where}, although the checkpoint of step {saved:,} had been saved"
-        is_anew = _is_anew(before, life, history)
+    saved, is_anew = _newest_saved(life, history), _is_anew(before, life, history)
+    if is_anew or (saved is not None and start < saved - life.stride):
         code = Code.BEGAN_ANEW if is_anew else Code.RESUMED_FROM_OLDER
+        text = (
+            f"{where}, as if it had never trained"
+            if saved is None
+            else f"{where}, although the checkpoint of step {saved:,} had been saved"
+        )
         yield Violation.at(life.joined, code, text, who)
-    elif _is_anew(before, life, history):
-        text = f"{where}, as if it had never trained"
-        yield Violation.at(life.joined, Code.BEGAN_ANEW, text, who)
     if start > last + life.stride:
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
