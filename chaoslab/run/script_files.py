@@ -7,6 +7,7 @@
 Where all workers have one place, it is the first one's that runs.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -45,9 +46,11 @@ class ScriptFiles:
                 self._saved[name] = SavedFiles(folder, patterns[rank])
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files, and say which names of the plan they never had."""
         for source in self._sources.values():
             source.close()
+        for absent in dict.fromkeys(one.absent for one in self._sources.values() if one.absent):
+            logging.getLogger(__name__).warning("from: %s", absent)
 
     def nearest(self, worker: str) -> Sequence[str]:
         """What came nearest to its progress, if nothing in its file was any."""

@@ -13,12 +13,11 @@ wandb/sdk/internal/datastore.py and wandb/proto/wandb_internal.proto at b6e29505
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from chaoslab.trainers.reading import MAX_SHOWN, Said
-from chaoslab.trainers.values import Names, StrangeRows, Values
+from chaoslab.trainers.values import Names, Rows, Values
 
 MAX_RECORD_BYTES: Final = 32 * 2**20
 """A longer record is no event: its file is something else, or damaged."""
@@ -37,33 +36,35 @@ class EventFiles:
     """
 
     def __init__(self, folder: Path, names: Names, *, is_wandb: bool) -> None:
-        self._folder, self._is_wandb = folder, is_wandb
+        self._folder, self._is_wandb, self._names = folder, is_wandb, names
         self._name = "*.wandb" if is_wandb else "*tfevents*"
-        self._names = names if is_wandb else replace(names, step="")
-        self._counts = names.step
-        """With TensorBoard, a tag whose events count steps, in place of the loss."""
         self._read: dict[Path, int] = {}
         self._damaged: dict[Path, str] = {}
-        self._trouble, self._strange = "", StrangeRows()
+        self._trouble, self._rows = "", self._no_rows()
         before = None
         while before != self._read:
             before = dict(self._read)
             self.read()
-        self._trouble, self._strange, self._had = "", StrangeRows(), before
+        self._trouble, self._rows, self._had = "", self._no_rows(), before
 
     @property
     def nearest(self) -> str:
         """As of any source."""
-        return next(iter(self._damaged.values()), self._strange.shown)
+        return next(iter(self._damaged.values()), self._rows.shown)
 
     @property
     def lacks(self) -> str:
         """As of any source."""
         if self._read != self._had:
-            return self._strange.newest
+            return self._rows.newest
         if self._trouble or self._files():
             return self._trouble or f"no event file in {self._folder} has grown"
         return f"no file matches {self._folder}/**/{self._name}"
+
+    @property
+    def absent(self) -> str:
+        """As of any source."""
+        return self._rows.absent
 
     def read(self) -> list[Said]:
         """What is new."""
@@ -95,14 +96,10 @@ class EventFiles:
             self._damaged[path] = f"{path} cannot be read beyond byte {at:,}: {wrong}"[:MAX_SHOWN]
             return []
         self._read[path] = at + taken
-        return [said for values in rows if values and (said := self._said(values))]
+        return [said for values in rows if values and (said := self._rows.said(values))]
 
-    def _said(self, values: Values) -> Said | None:
-        is_counted = self._counts in values or self._names.loss_of(values) is not None
-        said = self._names.said(values) if self._is_wandb or is_counted else None
-        if not said:
-            self._strange.add(self._names.lacking(str(self._folder), values))
-        return said
+    def _no_rows(self) -> Rows:
+        return Rows(str(self._folder), self._names, are_events=not self._is_wandb)
 
 
 # ---------------------------------------------------------------- records of a file

@@ -33,7 +33,7 @@ from urllib.parse import urlsplit
 from chaoslab.core.errors import PlanError
 from chaoslab.trainers.event_files import EventFiles
 from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, Said, plain
-from chaoslab.trainers.values import Names, StrangeRows, Values
+from chaoslab.trainers.values import Names, Rows, Values
 
 _READ_BYTES: Final = 2**20
 """Most that one call reads of a file."""
@@ -133,6 +133,10 @@ class Source(Protocol):
     def lacks(self) -> str:
         """What was looked for and is not there yet; empty if something new was understood."""
 
+    @property
+    def absent(self) -> str:
+        """Which names of the plan nothing that was read has had; empty if nothing was read."""
+
     def read(self) -> list[Said]:
         """What is new since the last call."""
 
@@ -154,9 +158,9 @@ def source_of(settings: SourceSettings, folder: Path) -> Source:
     if settings.kind is From.FILE:
         return _Lines([_Tail(place, skips=True)], settings.patterns)
     if settings.kind is From.JSON_LINES:
-        return _Rows(place, settings.names, _json_object)
+        return _Table(place, settings.names, _json_object)
     if settings.kind is From.CSV:
-        return _Rows(place, settings.names, _Columns().row)
+        return _Table(place, settings.names, _Columns().row)
     if settings.kind is From.PROMETHEUS:
         return MetricsPage(settings.place, settings.names)
     return EventFiles(Path(place), settings.names, is_wandb=settings.kind is From.WANDB)
@@ -248,6 +252,10 @@ class _Lines:
     def lacks(self) -> str:
         return self._streams[0][0].lacks
 
+    @property
+    def absent(self) -> str:
+        return ""
+
     def read(self) -> list[Said]:
         return [said for tail, reader in self._streams for said in reader.feed(tail.read())]
 
@@ -279,23 +287,27 @@ class _Columns:
         return {name: word for name, word in zip(self._names, words, strict=False) if word}
 
 
-class _Rows:
+class _Table:
     """A file whose lines are values by name."""
 
     def __init__(
         self, path: str, names: Names, values_of: Callable[[bytes], Values | None]
     ) -> None:
         self._path, self._tail = path, _Tail(path, skips=True)
-        self._names, self._values_of = names, values_of
-        self._rest, self._strange = b"", StrangeRows()
+        self._rows, self._values_of = Rows(path, names), values_of
+        self._rest = b""
 
     @property
     def nearest(self) -> str:
-        return self._strange.shown
+        return self._rows.shown
 
     @property
     def lacks(self) -> str:
-        return self._tail.lacks or self._strange.newest
+        return self._tail.lacks or self._rows.newest
+
+    @property
+    def absent(self) -> str:
+        return self._rows.absent
 
     def read(self) -> list[Said]:
         *lines, rest = (self._rest + self._tail.read()).split(b"\n")
@@ -307,12 +319,9 @@ class _Rows:
 
     def _said(self, line: bytes) -> Said | None:
         values, text = self._values_of(line), plain(line)
-        said = self._names.said(values, text) if values else None
         if values is None:
-            self._strange.add(f"{self._path} has a line that is no JSON object: {text}"[:MAX_SHOWN])
-        elif values and not said:
-            self._strange.add(self._names.lacking(self._path, values))
-        return said
+            self._rows.add(f"{self._path} has a line that is no JSON object: {text}"[:MAX_SHOWN])
+        return self._rows.said(values, text) if values else None
 
 
 # ---------------------------------------------------------------- a page of metrics
@@ -332,9 +341,14 @@ class MetricsPage:
 
     def __init__(self, url: str, names: Names, now_s: Callable[[], float] = time.monotonic) -> None:
         self.lacks = ""
-        self._url, self._names, self._now_s = url, names, now_s
+        self._url, self._rows, self._now_s = url, Rows(url, names), now_s
         self._due_s = 0.0
         self._last: tuple[int | None, str] | None = None
+
+    @property
+    def absent(self) -> str:
+        """As of any source."""
+        return self._rows.absent
 
     def read(self) -> list[Said]:
         """What the page says, if a second has passed and it says something else."""
@@ -351,9 +365,9 @@ class MetricsPage:
         for name, labels, value in _SAMPLE.findall(page):
             values.setdefault(name, value)
             values[name + labels] = value
-        said = self._names.said(values, line=self._url)
+        said = self._rows.said(values, line=self._url)
         if said is None:
-            self.lacks = self._names.lacking(self._url, values)
+            self.lacks = self._rows.newest
             return []
         self.lacks = ""
         before, self._last = self._last, (said.step, repr(said.loss))

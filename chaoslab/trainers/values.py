@@ -1,12 +1,12 @@
 """Values by name, as metrics are logged: which of them are step, loss and learning rate.
 
-    {"global_step": 12, "train/loss": 3.25, "epoch": 0.1} ─ Names.said ─► Said(step=12, loss=3.25)
+    {"global_step": 12, "train/loss": 3.25, "epoch": 0.1} ─ Rows.said ─► Said(step=12, loss=3.25)
 
 Names of a plan count alone; without them the usual names are tried, the likeliest first.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
@@ -22,6 +22,8 @@ _STEP: Final = (
 _LEARNING_RATE: Final = ("lr", "learning_rate", "train/learning_rate")
 _LOSS_OF_TRAINING = re.compile(r"(?:train\w*[/_. ])?loss(?:_step|[/_. ]train\w*)?", re.IGNORECASE)
 _HEADERS: Final = 2
+_MOST_NAMES: Final = 2_000
+"""Of about so many names values are kept, to be shown."""
 _ANY_LOSS = re.compile(r"(?!.*(?:val|eval|test)).*loss(?:_step)?", re.IGNORECASE)
 
 
@@ -33,10 +35,16 @@ class Names:
     loss: str = ""
     lr: str = ""
 
-    def said(self, values: Values, line: str = "") -> Said | None:
-        """What they say; None if there is neither step nor loss, or the step is not whole."""
-        step = _number(_first(values, [self.step] if self.step else _STEP))
+    def said(self, values: Values, line: str = "", *, is_event: bool = False) -> Said | None:
+        """What they say; None if there is neither step nor loss, or the step is not whole.
+
+        An event has its `step` beside its tags, and counts if it has a loss or the tag `self.step`.
+        """
         loss = self.loss_of(values)
+        if is_event and loss is None and self.step not in values:
+            return None
+        names = [self.step] if self.step and not is_event else _STEP
+        step = _number(_first(values, names))
         if (step is None and loss is None) or (step is not None and not step.is_integer()):
             return None
         line = line or ", ".join(f"{name}={value}" for name, value in values.items())
@@ -48,15 +56,6 @@ class Names:
             line=line[:MAX_SHOWN],
         )
 
-    def lacking(self, place: str, values: Values) -> str:
-        """What is wrong with values of a place that say nothing, up to 300 characters."""
-        wanted = [name for name in (self.step, self.loss) if name]
-        near = dict.fromkeys(one for name in wanted for one in get_close_matches(name, values, n=1))
-        meant = f"did you mean {' and '.join(near)}? " if near else ""
-        which = " or ".join(wanted) or "like a step or a loss"
-        has = ", ".join(f"{name}={value}" for name, value in values.items()) or "nothing"
-        return f"{place} has no number named {which}: {meant}It has {has}"[:MAX_SHOWN]
-
     def loss_of(self, values: Values) -> float | None:
         """The loss; of the training, unless there is only another one that is not of a test."""
         if self.loss:
@@ -65,23 +64,73 @@ class Names:
         return _number(_first(values, training or filter(_ANY_LOSS.fullmatch, values)))
 
 
-class StrangeRows:
-    """Rows that are no progress."""
+class Rows:
+    """Rows of values at one place: what they say, and what is wrong with those that say nothing."""
 
-    def __init__(self) -> None:
-        self.newest = ""
-        """What is wrong with the newest."""
-        self._count = 0
+    def __init__(self, place: str, names: Names, *, are_events: bool = False) -> None:
+        """`are_events`: see `Names.said`."""
+        self._place, self._names, self._are_events = place, names, are_events
+        self._strange, self._why = 0, ""
+        self._absent = {name for name in (names.step, names.loss, names.lr) if name}
+        """Names of the plan that no row has had."""
+        self._had: dict[str, object] = {}
+        """The newest values by name, of all rows."""
+
+    def said(self, values: Values, line: str = "") -> Said | None:
+        """What a row says. One without the step that the plan names is no progress, unless other
+        rows have it.
+        """
+        if len(self._had) < _MOST_NAMES:
+            self._had |= _flat(values)
+        self._absent -= {one for one in self._absent if _number(_first(values, [one])) is not None}
+        if self._names.step not in self._absent:
+            said = self._names.said(values, line, is_event=self._are_events)
+            if said is not None:
+                return said
+        self.add("")
+        return None
 
     def add(self, why: str) -> None:
-        """One more, and what is wrong with it."""
-        self.newest = why
-        self._count += 1
+        """One more that says nothing; `why`, unless it is for its names."""
+        self._strange, self._why = self._strange + 1, why
+
+    @property
+    def newest(self) -> str:
+        """What is wrong with the newest that says nothing, up to 300 characters."""
+        wanted = [name for name in (self._names.step, self._names.loss) if name]
+        return self._why or (self._lacking(wanted) if self._strange else "")
 
     @property
     def shown(self) -> str:
         """Empty for one or two rows, which may be a header of settings."""
-        return self.newest if self._count > _HEADERS else ""
+        return self.newest if self._strange > _HEADERS else ""
+
+    @property
+    def absent(self) -> str:
+        """Which names of the plan no row has had; empty if there are no rows."""
+        return self._lacking(sorted(self._absent)) if self._had and self._absent else ""
+
+    def _lacking(self, wanted: Sequence[str]) -> str:
+        """What of these names the rows have, up to 300 characters, the nearest first."""
+        near = dict.fromkeys(
+            one for name in wanted for one in get_close_matches(name, self._had, n=3)
+        )
+        best = [one for name in wanted for one in get_close_matches(name, self._had, n=1)]
+        meant = f"did you mean {' and '.join(dict.fromkeys(best))}? " if best else ""
+        which = " or ".join(wanted) or "like a step or a loss"
+        has = ", ".join(f"{name}={self._had[name]}" for name in {**near, **self._had}) or "nothing"
+        return f"{self._place} has no number named {which}: {meant}It has {has}"[:MAX_SHOWN]
+
+
+def _flat(values: Values) -> dict[str, object]:
+    """By dotted name."""
+    flat: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{part}": one for part, one in _flat(value).items()}
+        else:
+            flat[name] = value
+    return flat
 
 
 def _first(values: Values, names: Iterable[str]) -> object:

@@ -169,14 +169,19 @@ def test_a_script_whose_lines_nothing_matches_is_refused_with_those_that_came_ne
 
 
 @pytest.mark.parametrize(
-    ("written", "named", "least_s", "most_s"),
-    [('{"epoch": 1}\n' * 3, "epoch=1", 59, 70), ("", "no file matches", 115, 125)],
+    ("names", "written", "named", "least_s", "most_s"),
+    [
+        ({}, '{"epoch": 1}\n' * 3, "epoch=1", 59, 70),
+        ({"step": "stp"}, '{"loss": 1, "step": 2}\n' * 3, "mean step? It has step=2, ", 59, 70),
+        ({}, "", "no file matches", 115, 125),
+    ],
 )
 def test_a_script_whose_file_says_nothing_is_refused_with_what_it_has_or_lacks(
-    written: str, named: str, least_s: float, most_s: float, tmp_path: Path
+    names: dict[str, str], written: str, named: str, least_s: float, most_s: float, tmp_path: Path
 ) -> None:
     file = tmp_path / "metrics.jsonl"
-    script = Script(command="train", progress=r"(?P<step>\d+)", from_={"json_lines": str(file)})
+    place = {"json_lines": str(file), **names}
+    script = Script(command="train", progress=r"(?P<step>\d+)", from_=place)
     plan = replace(PLAN, training=Training(script=script))
     stage = Stage(tmp_path, plan=plan, troubles=Troubles(mute=frozenset(script.names)))
     if written:

@@ -18,8 +18,8 @@ PROGRESS = r"step (?P<step>\d+) loss (?P<loss>\S+)"
 
 
 def script(place: str, **settings: object) -> Script:
-    known = {"command": "train --rank {rank}", "workers": 2, "progress": PROGRESS, **settings}
-    return Script(from_={"file": place}, **known)  # type: ignore[arg-type]  # as a plan has it
+    known = {"command": "train --rank {rank}", "workers": 2, "progress": PROGRESS}
+    return Script(**{**known, "from_": {"file": place}, **settings})  # type: ignore[arg-type]
 
 
 @contextmanager
@@ -57,6 +57,17 @@ def test_what_a_file_holds_of_a_worker_that_does_not_run_is_nobodys_word(tmp_pat
         story.exit("worker-1", signal="SIGKILL")
         (tmp_path / "1.log").write_text("step 7 loss 2.5\n")
         assert files.read() == []
+
+
+def test_a_name_that_no_row_had_is_said_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = {"json_lines": "{folder}/m.jsonl", "loss": "los"}
+    with reading(ScriptStory(), tmp_path, script("", from_=place, reports="one")) as files:
+        (tmp_path / "m.jsonl").write_text('{"step": 7, "loss": 2.5}\n')
+        assert said(files.read()) == [("worker-0", 1, 7)]
+        assert not caplog.records
+    assert [record.args for record in caplog.records if "los: " in str(record.args)]
 
 
 @pytest.mark.parametrize(

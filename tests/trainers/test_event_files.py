@@ -156,6 +156,15 @@ def test_tags_that_are_no_loss_count_only_if_they_are_named(tmp_path: Path) -> N
     assert [(said.step, said.loss) for said in named.read()] == [(12, None), (12, 2.5)]
 
 
+def test_a_tag_that_counts_steps_and_is_never_there_is_named(tmp_path: Path) -> None:
+    source = EventFiles(tmp_path, Names(step="train/setp"), is_wandb=False)
+    path = tmp_path / "events.out.tfevents.1"
+    path.write_bytes(event(1, "loss", scalar(2.5)) * 2 + event(1, "train/step", scalar(0.5)))
+    assert source.read() == []
+    assert "mean train/step? It has train/step=0.5, " in source.nearest
+    assert "train/setp" in source.absent
+
+
 def test_a_wandb_run_in_a_folder_is_read_as_it_grows(tmp_path: Path) -> None:
     source = EventFiles(tmp_path, Names(), is_wandb=True)
     run = tmp_path / "offline-run-1" / "run-1.wandb"

@@ -117,6 +117,7 @@ def test_a_long_file_is_read_in_parts(tmp_path: Path) -> None:
             (12, 3.25, 0.1),
         ),
         ({"step": "n"}, '{"step": 12}', None),
+        ({"step": "n"}, '{"step": 12, "loss": 3.25}', None),
         ({}, '{"step": true, "loss": "soon"}', None),
         ({}, '{"step": 1.5, "loss": 3.25}', None),
         ({}, "[1]", None),
@@ -146,6 +147,16 @@ def test_json_lines_are_read_by_their_keys(
             '{"step": 1}\n' * 3,
             ("stp", "mean step?"),
         ),
+        (
+            {"json_lines": "m", "step": "at.stp"},
+            '{"loss": 1, "epoch": 2, "at": {"step": 3}}\n' * 3,
+            ("mean at.step? It has at.step=3, ", "epoch=2"),
+        ),
+        (
+            {"csv": "m", "step": "global_stp"},
+            "loss,global_step\n" + "1,2\n" * 3,
+            ("global_step=2",),
+        ),
         ({"json_lines": "m"}, '{"epoch": 1}\n' * 3, ("epoch=1",)),
         ({"csv": "m"}, "epoch,acc\n" + "1,0.5\n" * 3, ("epoch=1", "acc=0.5")),
         ({"csv": "m"}, "epoch,acc\n" * 9, ()),
@@ -159,6 +170,25 @@ def test_values_that_are_no_progress_are_named_from_the_third_row_on(
     assert source.read() == []
     assert bool(source.nearest) is bool(named)
     assert all(word in source.nearest for word in named)
+    source.close()
+
+
+def test_a_loss_between_rows_with_the_named_step_is_told(tmp_path: Path) -> None:
+    source = made({"json_lines": "m", "step": "n"}, tmp_path)
+    append(tmp_path / "m", '{"loss": 3}\n{"n": 1}\n{"loss": 2}\n{"n": 2}\n')
+    assert [(one.step, one.loss) for one in source.read()] == [(1, None), (None, 2.0), (2, None)]
+    source.close()
+
+
+def test_a_name_that_no_row_has_is_known(tmp_path: Path) -> None:
+    source = made({"csv": "m", "step": "step", "loss": "los", "lr": "rate"}, tmp_path)
+    assert source.absent == ""
+    append(tmp_path / "m", "step,loss,lr\n1,2.5,0.1\n")
+    assert steps(source) == [1]
+    assert "los or rate: did you mean loss?" in source.absent
+    append(tmp_path / "m", "step,los,rate\n1,2.5,0.1\n")
+    assert steps(source) == [1]
+    assert source.absent == ""
     source.close()
 
 
@@ -243,7 +273,7 @@ def test_a_page_that_does_not_answer_or_lacks_the_metric_is_named(page: list[str
     source = MetricsPage(page[0], Names(step="train_step"), now_s=lambda: now_s[0])
     assert source.read() == []
     assert "503" in source.lacks
-    now_s[0], page[1] = 1.0, "trainer_steps 12\n"
+    now_s[0], page[1] = 1.0, "trainer_steps 12\nloss 3\n"
     assert source.read() == []
     assert "mean trainer_steps?" in source.lacks
     now_s[0], page[1] = 2.0, "train_step 12\n"
