@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.links.ports import ReservedPort
 from tests.trainers.with_store import store
 from tests.whole_runs import Ran, begin, ended, whole
@@ -74,6 +75,16 @@ def ran(
 def test_a_worker_that_tries_again_passes(fault: str, upstream: str, tmp_path: Path) -> None:
     found = ran(tmp_path, upstream, fault)
     assert (found.code, found.statuses) == (0, ["proved"]), whole(found.verdict)
+
+
+@pytest.mark.deep
+def test_a_link_that_was_used_before_the_fault_alone_proves_nothing(
+    upstream: str, tmp_path: Path
+) -> None:
+    command = f"{TRAINER} {{rank}} --until 20"
+    found = ran(tmp_path, upstream, "fault: network.partition", command)
+    assert found.statuses == ["weak"], whole(found.verdict)
+    assert Code.NOT_USED in found.finding("evidence")["codes"]
 
 
 @pytest.mark.deep

@@ -18,6 +18,8 @@ from typing import ClassVar
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import BaseFault, Choices, Layer
+from chaoslab.faults.evidence.links import BREAKING, if_used
+from chaoslab.faults.evidence.window import EvidenceWindow, Found
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import Hookable, Networked, Preparable, Stressable, able
 from chaoslab.fleet.stressors import Stressor
@@ -182,6 +184,11 @@ class LinkFault(BaseFault):
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Clear every target's link of this injection."""
         clear_all(injection, fleet)
+
+    def conclude(self, window: EvidenceWindow) -> Found:
+        """No proof on a script's link over which nothing was to go meanwhile."""
+        breaks = any(effect.kind in BREAKING for _, effect in self.shapings())
+        return if_used(window, self.look(window), breaks_streams=breaks)
 
 
 class OneEffect(LinkFault):

@@ -256,9 +256,13 @@ class BaseFault(HasStrength, Fault):
     def look(self, window: EvidenceWindow) -> Found:
         """What the record shows of one target."""
 
+    def conclude(self, window: EvidenceWindow) -> Found:
+        """What follows for one target from what `look` found: the same, of most faults."""
+        return self.look(window)
+
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """One piece for each target, as `look` finds it."""
+        """One piece for each target, as `conclude` finds it."""
         requested = dict(self.requested())
         if self.duration_key:
             requested[self.duration_key] = injection.for_s
-        return evidence_of_each(injection, history, self.look, requested)
+        return evidence_of_each(injection, history, self.conclude, requested)

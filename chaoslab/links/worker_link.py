@@ -6,7 +6,8 @@
 A connection through the link begins with a byte that names its port; the far end returns it once it
 is connected to the upstream. Each end counts and times what arrives there from the link, so what is
 known of it does not depend on what carries it. Round trips begin with the first connection of the
-worker: a link that training does not use proves nothing.
+worker, and each end tells how long ago it was given something to carry: on a link that training
+does not use a fault proves nothing.
 
 For the thread of one event loop, except for `reports`.
 """
@@ -47,25 +48,35 @@ def _report(said: type[LinkOpened | LinkClosed | LinkMeasured], **fields: Any) -
     return partial(said, **fields)
 
 
-class _Arrivals(Toxic):
-    """What arrives at one end from the link, over all connections: a toxic that changes nothing.
+class _Passing(Toxic):
+    """What passes one end, over all connections: a toxic that changes nothing.
 
-    A payload is what arrives until something is sent the other way, or nothing has come for a
-    second.
+    A payload is what arrives from the link until something is sent the other way, or nothing has
+    come for a second.
     """
 
     def __init__(self, way: str) -> None:
-        """`way`: that of the bytes, `upstream` or `downstream`."""
-        super().__init__("arrivals", way, Latency(), named=frozenset())
+        """`way`: that of the bytes which arrive, `upstream` or `downstream`."""
+        super().__init__("passing", "both", Latency(), named=frozenset())
         self.meter = Meter()
         self.ends: list[ProxyLink] = []
         self._back = DOWN if way == UP else UP
+        self._given_s: float | None = None
         self._sent_back = self._payload_bytes = 0
         self._last_s = 0.0
 
     def stage(self, way: str, link: str, connection: int) -> Stage:  # noqa: ARG002 - the base's
         """One that counts."""
-        return _Counted(self)
+        return _Counted(self.give if way == self._back else self.take)
+
+    def give(self, size: int = 0) -> None:  # noqa: ARG002 - as of `take`
+        """The link has been given something to carry now: bytes, or a connection."""
+        self._given_s = self.meter.now()
+
+    @property
+    def unused_s(self) -> float | None:
+        """Time since then; None: never."""
+        return None if self._given_s is None else round(self.meter.now() - self._given_s, 6)
 
     def take(self, size: int) -> None:
         """Count and time bytes that have arrived now."""
@@ -86,38 +97,38 @@ class _Arrivals(Toxic):
 
 
 class _Counted(Stage):
-    def __init__(self, arrivals: _Arrivals) -> None:
-        self._arrivals = arrivals
+    def __init__(self, count: Callable[[int], None]) -> None:
+        self._count = count
 
     def pass_at(self, size: int, arrives_s: float) -> float:
         """At once."""
-        self._arrivals.take(size)
+        self._count(size)
         return arrives_s
 
 
 class _End(ProxyLink):
     """One end of connections: a proxy on a free port, whose toxic counts."""
 
-    def __init__(self, name: str, upstream: Address, arrivals: _Arrivals) -> None:
+    def __init__(self, name: str, upstream: Address, passing: _Passing) -> None:
         super().__init__(name, (_HERE, 0), upstream)
-        self.arrivals = arrivals
-        self.add(arrivals)
-        arrivals.ends.append(self)
+        self.passing = passing
+        self.add(passing)
+        passing.ends.append(self)
         self.enable()
 
 
 class _FarEnd(_End):
     """The end at the upstreams of all ports."""
 
-    def __init__(self, name: str, upstreams: Mapping[bytes, Address], arrivals: _Arrivals) -> None:
-        super().__init__(name, (_HERE, 0), arrivals)
+    def __init__(self, name: str, upstreams: Mapping[bytes, Address], passing: _Passing) -> None:
+        super().__init__(name, (_HERE, 0), passing)
         self._upstreams = upstreams
 
     async def _connect(self, learner: socket.socket, syncer: socket.socket) -> None:
         port = await self._loop.sock_recv(learner, 1)
         if port == _ROUND_TRIPS:
             while sent := await self._loop.sock_recv(learner, 64):
-                self.arrivals.meter.arrived(self.arrivals.meter.now(), len(sent))
+                self.passing.meter.arrived(self.passing.meter.now(), len(sent))
                 await self._loop.sock_sendall(learner, sent)
         if port not in self._upstreams:
             raise ConnectionError
@@ -134,6 +145,7 @@ class _NearEnd(_End):
         self._link, self._port = link, port
 
     async def _connect(self, learner: socket.socket, syncer: socket.socket) -> None:
+        self.passing.give()
         await super()._connect(learner, syncer)
         await self._loop.sock_sendall(syncer, self._port)
         if not await self._loop.sock_recv(syncer, 1):
@@ -147,7 +159,7 @@ class WorkerLink:
     def __init__(self, name: str, upstreams: Mapping[str, Address]) -> None:
         """`name` is the worker's; `upstreams` where each port leads, by name."""
         self.name = name
-        self.up, self.down = _Arrivals(UP), _Arrivals(DOWN)
+        self.up, self.down = _Passing(UP), _Passing(DOWN)
         self._ports = {port: bytes([index]) for index, port in enumerate(upstreams, start=1)}
         where = {self._ports[port]: upstream for port, upstream in upstreams.items()}
         self._far = _FarEnd(name, where, self.up)
@@ -185,9 +197,18 @@ class WorkerLink:
         """What each end has measured since the last call."""
         return [
             _report(
-                LinkMeasured, direction=way, queued=0, queued_bytes=0, **end.meter.read().data()
+                LinkMeasured,
+                direction=way,
+                queued=0,
+                queued_bytes=0,
+                unused_s=end.unused_s,
+                connections=connections,
+                **end.meter.read().data(),
             )
-            for way, end in (("down", self.down), ("up", self.up))
+            for way, end, connections in (
+                ("down", self.down, sum(near.connections for near in self.down.ends)),
+                ("up", self.up, None),
+            )
         ]
 
     # ---------------------------------------------------------------- round trips

@@ -178,7 +178,35 @@ def changing(fault: Fault, **later: Json) -> Record:
     return Record(fault, for_s=12.0).until(22, rtt_s=0.21, bytes_per_s=1e5).until(32, **later)
 
 
+def of_script(fault: Fault, given_s: float, connections: int = 1, **during: Json) -> Record:
+    """A script's link, on which there are round trips, and which is given bytes until then."""
+    record = Record(fault, unused_s=0.0, connections=connections)
+    for second in range(20, 31):
+        record.reported(second + 0.5, unused_s=max(0.0, second + 0.5 - given_s), **during)
+    return record
+
+
 @each_of(
+    *(
+        case(
+            f"{fault.name} on a script's link is {code} if bytes are given to it until {given_s} s",
+            of_script(fault, given_s, **during),
+            code,
+        )
+        for fault, during in (
+            (DELAY, {"rtt_s": 0.21}),
+            (NetworkPartition(), {**SILENT, "silent_s": 20.0}),
+        )
+        for given_s, code in ((12.0, Code.NOT_USED), (19.9, Code.AS_ASKED), (25.0, Code.AS_ASKED))
+    ),
+    *(
+        case(
+            f"a script's link is reset with {connections} connections open",
+            of_script(NetworkReset(), 12.0, connections).closed(20.1),
+            code,
+        )
+        for connections, code in ((0, Code.NOT_USED), (1, Code.AS_ASKED))
+    ),
     case(
         "a delay is proved by the growth of the round trip",
         Record(DELAY).until(30, rtt_s=0.21),

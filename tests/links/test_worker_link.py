@@ -85,10 +85,43 @@ def test_what_arrives_is_counted_at_each_end() -> None:
     on_stage(play)
 
 
+def test_each_end_knows_how_long_ago_it_was_given_something() -> None:
+    """Round trips, which begin with the first use, do not count."""
+
+    async def play(stage: Stage) -> None:
+        await stage.ask("store", SIZE)
+        await stage.hear(LinkOpened)
+        first = stage.measured()
+        while stage.measured()["down"].probes_answered == 0:
+            await asyncio.sleep(0.005)
+        second = stage.measured()
+        for way in ("up", "down"):
+            before_s, unused_s = first[way].unused_s, second[way].unused_s
+            assert before_s is not None
+            assert unused_s is not None
+            assert unused_s > before_s
+
+    on_stage(play)
+
+
+def test_a_connection_counts_as_use_before_it_is_through() -> None:
+    async def play(stage: Stage) -> None:
+        stage.proxy.disable()
+        with pytest.raises(ConnectionResetError):
+            await stage.ask("store", 1)
+        found = stage.measured()
+        assert found["down"].unused_s is not None
+        assert (found["up"].unused_s, found["down"].connections) == (None, 0)
+
+    on_stage(play)
+
+
 def test_a_link_that_is_not_used_has_no_round_trips() -> None:
     async def play(stage: Stage) -> None:
         assert stage.link.reports() == []
-        assert {one.bytes for one in stage.measured().values()} == {0}
+        found = stage.measured()
+        assert {one.bytes for one in found.values()} == {0}
+        assert {one.unused_s for one in found.values()} == {None}
 
     on_stage(play)
 

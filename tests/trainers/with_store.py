@@ -1,12 +1,12 @@
 # ruff: noqa: T201 - a trainer prints
 """A training of the standard library alone whose workers need an object store on a port.
 
-    python with_store.py --rank 0 --store 127.0.0.1:9000 [--hangs] [--opens]
+    python with_store.py --rank 0 --store 127.0.0.1:9000 [--hangs] [--opens] [--until STEP]
 
 Every step reads an object from the store and writes it back, by a connection that is kept. If that
 fails or takes longer than a second, the worker goes on with its own weights and connects again;
 with `--hangs` it waits for as long as it takes, and after a failure for ever. With `--opens` the
-store is part of worker 0.
+store is part of worker 0. After `--until` it is not used any more.
 """
 
 import argparse
@@ -49,13 +49,13 @@ def store(port: int = 0) -> ThreadingHTTPServer:
     return server
 
 
-def train(rank: int, address: str, *, hangs: bool) -> None:
-    """Steps without end, each of which uses the store."""
+def train(rank: int, address: str, *, hangs: bool, until: int) -> None:
+    """Steps without end, each of which uses the store, up to one."""
     store = http.client.HTTPConnection(address, timeout=None if hangs else 1.0)
     for step in range(1, 1_000_000):
         time.sleep(0.04)
         try:
-            for method, body in (("GET", b""), ("PUT", bytes(SIZE))):
+            for method, body in (("GET", b""), ("PUT", bytes(SIZE))) if step <= until else ():
                 store.request(method, f"/weights-{rank}", body)
                 store.getresponse().read()
         except (OSError, http.client.HTTPException):
@@ -71,11 +71,12 @@ def main() -> None:
     flags.add_argument("--store", required=True)
     flags.add_argument("--hangs", action="store_true")
     flags.add_argument("--opens", action="store_true")
+    flags.add_argument("--until", type=int, default=1_000_000)
     options = flags.parse_args()
     if options.opens and options.rank == 0:
         server = store(int(options.store.rpartition(":")[2]))
         threading.Thread(target=server.serve_forever, daemon=True).start()
-    train(options.rank, options.store, hangs=options.hangs)
+    train(options.rank, options.store, hangs=options.hangs, until=options.until)
 
 
 if __name__ == "__main__":

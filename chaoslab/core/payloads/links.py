@@ -42,6 +42,11 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     queued: int
     """Messages and payloads that wait at the reporter to be sent."""
     queued_bytes: int
+    unused_s: float | None = None
+    """Of a script: time since this end was given something to carry, bytes or a connection; null if
+    that never was. Of a learner null: its stream is always used."""
+    connections: int | None = None
+    """Of a script, by the end at the worker: its connections that are open."""
 
 
 class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):

@@ -43,7 +43,8 @@ class Code(EvidenceCode):
     NO_REPORT = "no_report", Status.WEAK
     """A node that was to join was started and never reported itself."""
     NOT_USED = "not_used", Status.WEAK
-    """What the fault damaged was not read or written before it ended."""
+    """What the fault damaged was not read or written before it ended, or the link of a script was
+    given nothing to carry."""
     NOT_TIMED = "not_timed", Status.WEAK
     """No payload was large enough to measure a rate."""
     NOT_COUNTED = "not_counted", Status.WEAK

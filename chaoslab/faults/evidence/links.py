@@ -27,6 +27,7 @@ from chaoslab.core.payloads import (
     LinkShaped,
     Status,
 )
+from chaoslab.core.units import elapsed
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, lasted
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
@@ -36,8 +37,10 @@ FRESH_S = 3.0
 """A link whose end has reported, and heard, within this time was carrying traffic."""
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
 """Payloads arrive, and are counted, in at least about so many pieces of at most so many bytes."""
-_BREAKING = frozenset(e.kind for e in (Reset, Refuse, HalfOpen, Blackhole, LimitData))
+BREAKING = frozenset(e.kind for e in (Reset, Refuse, HalfOpen, Blackhole, LimitData))
 """Effects that end streams, when they come or when they go."""
+_IN_FLIGHT_S = 0.25
+"""What a link was given so shortly before a fault may have been on its way when it began."""
 _NOTHING = 0.1
 """Less than this share of what was asked is nothing that could be told from chance."""
 _AS_BEFORE = 0.8
@@ -283,7 +286,7 @@ def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     breaking = {
         e.payload.injection
         for e in of([*window.before, *window.during], LinkShaped)
-        if e.payload.effect in _BREAKING
+        if e.payload.effect in BREAKING
     } - {window.injection.id}
     changed_s = [
         *(e.time_s for e in window.of(LinkShaped) if e.payload.injection in breaking),
@@ -312,6 +315,29 @@ def was_open(window: EvidenceWindow) -> bool:
     kinds = (Kind.LINK_OPENED, Kind.LINK_CLOSED)
     last = next((e.kind for e in reversed(window.before) if e.kind in kinds), None)
     return last is Kind.LINK_OPENED
+
+
+# ---------------------------------------------------------------- use
+
+
+def if_used(window: EvidenceWindow, found: Found, *, breaks_streams: bool) -> Found:
+    """The same; weak if it is proved on a script's link over which nothing was to go meanwhile.
+
+    Round trips go by such a link at any time. `breaks_streams`: an open connection counts as use.
+    """
+    before, during = reports(window.before), reports(window.during)
+    given_s = max(
+        (e.time_s - s for e in [*before, *during] if (s := e.payload.unused_s) is not None),
+        default=math.inf,
+    )
+    was_open = any(e.payload.connections for e in before[-len(Direction.BOTH.ways) :])
+    is_used = given_s >= window.begin_s - _IN_FLIGHT_S or (breaks_streams and was_open)
+    if is_used or found.code.status is not Status.PROVED:
+        return found
+    unused_s = window.end_s - given_s
+    text = f"{found.text}, but its link was given nothing to carry for the last {elapsed(unused_s)}"
+    measured = {**found.measured, "unused_s": unused_s}
+    return replace(found, code=Code.NOT_USED, text=text, measured=measured)
 
 
 # ---------------------------------------------------------------- reports

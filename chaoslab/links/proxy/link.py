@@ -120,7 +120,7 @@ class ProxyLink:
             self._loop.call_later(_TIRED_S, self._recover, listener)
             return
         self._opened += 1
-        if len(self._connections) + len(self._dialling) >= CONNECTIONS_MAX:
+        if self.connections >= CONNECTIONS_MAX:
             close(learner, is_reset=True)
             return
         task = self._loop.create_task(self._dial(learner, self._opened))
@@ -188,6 +188,11 @@ class ProxyLink:
         ordered = sorted(self.toxics.values(), key=lambda toxic: toxic.stream == DOWN)
         return [toxic.to_json() for toxic in ordered]
 
+    @property
+    def connections(self) -> int:
+        """Those that are open, or about to be."""
+        return len(self._connections) + len(self._dialling)
+
     def counters(self) -> dict[str, Json]:
         """Bytes delivered, bytes lost and connections, up to now."""
         return {
@@ -195,6 +200,6 @@ class ProxyLink:
             "downstream_bytes": self.traffic[DOWN].delivered,
             "upstream_lost_bytes": self.traffic[UP].lost,
             "downstream_lost_bytes": self.traffic[DOWN].lost,
-            "connections": len(self._connections) + len(self._dialling),
+            "connections": self.connections,
             "opened": self._opened,
         }
