@@ -63,16 +63,18 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
     `stderr` is what stands above of the standard error of nodes, by node; empty if one was silent.
     """
     known = next((HINTS[Code(one)] for one in finding.codes if one in _KNOWN), OTHERWISE)
-    if "training." in known and record.setting("training.script"):
+    is_script = record.setting("training.script") is not None
+    if is_script and _OF_LEARNERS.search(known):
         known = _OF_SCRIPTS.get(known, OTHERWISE)
     template = _beyond_the_plan(known, record)
     node = next(iter(finding.culprits), _ANYBODY)
+    suspects = "the syncer" if node in (_ANYBODY, "syncer") else f"the syncer or of {node}"
     return template.format(
         again=f"chaoslab run {record.plan}",
         run=record.run,
         journal=record.journal,
         node=node,
-        suspects="the syncer" if node in (_ANYBODY, "syncer") else f"the syncer or of {node}",
+        suspects="the script" if is_script else suspects,
         stderr=_stderr(node, record, stderr),
     )
 
@@ -138,12 +140,6 @@ _LOSES = (
     "let learners contribute, or save, more often: `training.sync_every` and "
     "`training.save_every` bound what a death costs"
 )
-_OF_SCRIPTS: Mapping[str, str] = {
-    _LONGER: _MORE_TIME,
-    _PACED: _BUSY,
-    _LOSES: "let it save more often: the steps since the last checkpoint are what a death costs",
-}
-"""Hints in place of those with keys that the plan of a script does not have."""
 _COMES_BACK = (
     "{stderr}; then see whether it comes back at all with more time: `{again} --set settle=60s`"
 )
@@ -151,6 +147,11 @@ _CORRUPT = (
     "look for a corrupted parameter, gradient or moment of {node} (a faulty chip, a wrong sign); "
     "compare `cosine` and `norm` of its pushes with its peers' in the journal: "
     "`grep -E 'round.merged|push.accepted|push.bounded' {journal}`"
+)
+_NOT_ACCEPTED = (
+    "the journal says whether {node} sent anything (`learner.pushed`), and why it was refused "
+    "(`push.rejected`): `grep -E 'learner.pushed|push.rejected' {journal} | grep {node}`. Then see "
+    "whether it happens again: `{again} --repeat 5 --until-failure`"
 )
 _PROTOCOL = (
     "the journal lines above contradict each other, which no setting of the plan explains: it is "
@@ -164,6 +165,11 @@ _RESTORED = (
 _RESUMES = (
     "see which checkpoints {node} had said to be saved, and where it went on: `grep -F "
     "trainer.said {journal}`; its own words are in stdout.log under nodes/ of the record"
+)
+_RESUMES_ALL = (
+    "see what {node} said around its start: `grep -F trainer.said {journal}`. A resume has to "
+    "bring back the optimizer's moments, the learning-rate schedule, the place in the data and the "
+    "state of random numbers, beside the parameters"
 )
 _UNTRAINED = (
     "if the program of the learners is your own, look at what it trains on and pushes; or else try "
@@ -217,6 +223,16 @@ _EXPECTED_NOT = (
     "`expected: false` out"
 )
 
+_OF_LEARNERS = re.compile(r"training\.|learner|syncer|push")
+_OF_SCRIPTS: Mapping[str, str] = {
+    _LONGER: _MORE_TIME,
+    _PACED: _BUSY,
+    _LOSES: "let it save more often: the steps since the last checkpoint are what a death costs",
+    _NOT_ACCEPTED: _COMES_BACK,
+    _RESTORED: _RESUMES_ALL,
+}
+"""Hints in place of those about what a script does not have."""
+
 HINTS: Mapping[Code, str] = {
     # -- training as a whole
     Code.GAP_TOO_LONG: _PAUSE_OF_TRAINING,
@@ -232,10 +248,7 @@ HINTS: Mapping[Code, str] = {
     Code.NOT_REJOINED: _COMES_BACK,
     Code.NOT_RESTARTED: _COMES_BACK,
     Code.NO_STEP: _COMES_BACK,
-    Code.NOTHING_ACCEPTED: "the journal says whether {node} sent anything (`learner.pushed`), and "
-    "why it was refused (`push.rejected`): `grep -E 'learner.pushed|push.rejected' {journal} | "
-    "grep {node}`. Then "
-    "see whether it happens again: `{again} --repeat 5 --until-failure`",
+    Code.NOTHING_ACCEPTED: _NOT_ACCEPTED,
     Code.ALL_REJOINED: _EXPECTED_NOT,
     Code.TOO_LATE: _COMES_BACK,
     Code.TOO_FEW_CONTRIBUTIONS: _LONGER,
@@ -251,9 +264,7 @@ HINTS: Mapping[Code, str] = {
     Code.RESUMED_FROM_OLDER: _RESUMES,
     Code.RESUMED_OTHERWISE: _RESUMES,
     Code.STEPS_SKIPPED: _RESUMES,
-    Code.DIVERGED: "see what {node} said around its start: `grep -F trainer.said {journal}`. A "
-    "resume has to bring back the optimizer's moments, the learning-rate schedule, the place in "
-    "the data and the state of random numbers, beside the parameters",
+    Code.DIVERGED: _RESUMES_ALL,
     # -- what learners contribute
     Code.EMPTY_PUSH: _PROTOCOL,
     Code.FAINT_PUSH: _PROTOCOL,
@@ -376,7 +387,7 @@ HINTS: Mapping[Code, str] = {
     Code.NO_TWIN: _TWIN,
     Code.TWIN_NOT_COMPARABLE: _TWIN,
     Code.TWIN_TOO_SHORT: _LONGER,
-    Code.NO_LEARNER_LEFT: "at times no learner was alive, so there is no pace to judge: protect "
+    Code.NO_LEARNER_LEFT: "at times nobody was alive, so there is no pace to judge: protect "
     "one, `{again} --set limits.min_alive=1`",
     Code.MACHINE_STALLED: _BUSY,
     Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "

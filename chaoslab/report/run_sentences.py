@@ -134,6 +134,6 @@ def machine(said: payloads.MachineSampled) -> str:
 
 def counts(said: payloads.CountsSampled) -> str:
     return (
-        f"learners: members {said.members}, alive {said.alive}, stepping {said.stepping}, "
+        f"members {said.members}, alive {said.alive}, stepping {said.stepping}, "
         f"contributing {said.contributing}"
     )

@@ -391,7 +391,7 @@ function ratePanel(axis, run) {
   const width = run.links.width_s;
   const [low, high] = span(rows, ["up", "down"]);
   return rowPanel(axis, {
-    id: "rates", title: "Link rate", note: "↓ to the learner, ↑ to the syncer, while payloads arrive; dashed: asked for by the plan", rows, height: 46, low, high, text: rate, logarithmic: true, faults: run.faults,
+    id: "rates", title: "Link rate", note: `↓ to the ${run.who}, ↑ from it, while payloads arrive; dashed: asked for by the plan`, rows, height: 46, low, high, text: rate, logarithmic: true, faults: run.faults,
     draw(panel, row, y, bottom) {
       drawAsked(panel, row, bottom, (asked) => [asked[1], asked[2]], y);
       return drawRange(panel, row, width, "range line down", y, row.down) + drawRange(panel, row, width, "range line up", y, row.up);

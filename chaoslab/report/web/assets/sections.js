@@ -102,7 +102,7 @@ function clocks(verdict, jump) {
   const heads = ["node", "fault", "gone at", "down", "up", "joined", "first step", "first contribution", `0 to ${seconds(longest)} after the heal`];
   const number = (value) => element("td", { class: "number" }, value === null ? "–" : seconds(value));
   const rows = verdict.clocks.map((row) => element("tr", {},
-    element("td", {}, row.node), element("td", {}, row.faults.join(", "), row.is_cut_off ? element("span", { class: "dim" }, " (cut off from the syncer)") : null),
+    element("td", {}, row.node), element("td", {}, row.faults.join(", "), row.is_cut_off ? element("span", { class: "dim" }, " (cut off)") : null),
     element("td", { class: "number" }, jumper(row.gone_s, jump)), number(row.down_s), number(row.up_s), number(row.joined_s), number(row.first_step_s), number(row.first_contribution_s),
     element("td", {}, row.was_asked ? wayBack(row, longest) : element("span", { class: "dim" }, "not asked to return"))));
   return section("clocks", "The way back", "down: until the heal; the other times count from the beginning of the heal; a first step is known from its next report",
