@@ -18,6 +18,18 @@ _ABLE: Final = frozenset(
     }
 )  # fmt: skip
 """What can be done to any process, whatever it runs, and to the ports that its plan names."""
+_LIMIT_DATA: Final = "network.limit_data"
+"""Proved by what each stream of a learner carried: of a script's connections that is not known."""
+_NO_CLOCK: Final = "the clock of a program without a hook for it cannot be set from outside"
+_INSTEAD: Final = {
+    _LIMIT_DATA: "use network.reset or network.flap",
+    "network.disconnect": "use network.partition",
+    "process.hang": "use process.pause",
+    "process.preempt": "use process.kill with `signal: SIGTERM`",
+    "clock.step": _NO_CLOCK,
+    "clock.drift": _NO_CLOCK,
+}
+"""What comes nearest to faults that are not for scripts, or why nothing does."""
 _OF_SCRIPTS: Final = frozenset({"resume", "divergence"})
 _OF_PROTOCOL: Final = frozenset(
     {
@@ -58,19 +70,20 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         if script.is_launched and isinstance(settings, ProcessCrashLoop):
             text = "starts a worker several times itself, and its launcher does that: kill it"
             yield ("faults", number, "fault"), f"{fault.fault} {text}"
-        if why := _not_on_links(fault, script) or _not_able(fault):
+        if why := _not_able(fault) or _not_on_links(fault, script):
             yield ("faults", number, "fault"), why
 
 
 def _not_able(fault: FaultSpec) -> str:
     settings = fault.settings
-    if not isinstance(settings, Fault) or settings.needs <= _ABLE:
+    is_possible = not isinstance(settings, Fault) or settings.needs <= _ABLE
+    if is_possible and fault.fault != _LIMIT_DATA:
         return ""
-    return (
-        f"{fault.fault} needs chaoslab's own learners: a script can be killed, paused, slowed, "
-        "crowded and run out of memory, its links be broken, and its checkpoints be damaged and "
-        "refused"
+    usual = (
+        "a script can be killed, paused, slowed, crowded and run out of memory, its links be "
+        "broken, and its checkpoints be damaged and refused"
     )
+    return f"{fault.fault} needs chaoslab's own learners: {_INSTEAD.get(fault.fault, usual)}"
 
 
 def _not_on_links(fault: FaultSpec, script: Script) -> str:
@@ -82,8 +95,6 @@ def _not_on_links(fault: FaultSpec, script: Script) -> str:
             "the workers connect to, as in ports: {store: 127.0.0.1:9000}, and {port:store} in "
             "`command`"
         )
-    if fault.fault == "network.limit_data":
-        return f"{fault.fault} needs chaoslab's own learners: use network.reset or network.flap"
     if script.is_launched and not fault.target.launcher:
         return (
             f"{fault.fault} cannot act on single workers of a launcher, which share its link: "

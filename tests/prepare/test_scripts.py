@@ -104,6 +104,10 @@ STORE = "{store: 127.0.0.1:9000}"
             r"faults\[0\].fault.*network.reset",
         ),
         (
+            {"command": EACH, "target": "{workers: 1}", "fault": "network.disconnect"},
+            r"faults\[0\].fault.*network.partition",
+        ),
+        (
             {"command": LAUNCHER + " {port:store}", "target": "{workers: 1}", "ports": STORE},
             r"faults\[0\].fault.*launcher: all",
         ),
@@ -123,6 +127,21 @@ def test_a_link_that_cannot_be_broken_is_refused(
 ) -> None:
     with pytest.raises(PlanError, match=place):
         prepared(tmp_path, **{"fault": "network.latency"} | given)
+
+
+@pytest.mark.parametrize(
+    ("fault", "instead"),
+    [
+        ("process.hang", "process.pause"),
+        ("process.preempt", "SIGTERM"),
+        ("clock.drift", "clock of"),
+    ],
+)
+def test_what_a_script_cannot_is_refused_with_what_comes_nearest(
+    tmp_path: Path, fault: str, instead: str
+) -> None:
+    with pytest.raises(PlanError, match=rf"faults\[0\].fault.*: .*{instead}"):
+        prepared(tmp_path, EACH, fault=fault, target="{workers: 1}")
 
 
 def test_the_link_of_a_launcher_can_be_broken(tmp_path: Path) -> None:
