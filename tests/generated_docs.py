@@ -211,7 +211,8 @@ def presets() -> str:
     for one in PRESETS:
         groups = one.patterns().progress.groupindex
         told = {
-            "step": groups.keys() & {"step", "steps_per_epoch"}, "loss": "loss" in groups,
+            "step": groups.keys() & {"step", "steps_per_epoch"},
+            "loss": groups.keys() & {"loss", "second_loss"},
             "saved": one.saved, "resumed": one.resumed,
         }  # fmt: skip
         says = ", ".join(what for what, is_told in told.items() if is_told)

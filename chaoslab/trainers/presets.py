@@ -126,7 +126,8 @@ def _matches(pattern: str, lines: Sequence[str]) -> bool:
 
 
 def _candidate(patterns: Patterns, lines: Sequence[str], preset: str = "") -> Candidate | None:
-    said = Reader(patterns).feed("".join(f"{line}\n" for line in lines).encode())
+    reader = Reader(patterns)
+    said = [*reader.feed("".join(f"{line}\n" for line in lines).encode()), *reader.end()]
     if all(one.what is not What.PROGRESS for one in said):
         return None
     return Candidate(preset=preset, patterns=patterns, said=tuple(said))
@@ -192,7 +193,7 @@ PRESETS: Final = (
         name="lightning",
         trainer="Lightning, with its tqdm bar",
         progress=r"\bEpoch (?P<epoch>\d+): +\d+%\|[^|]*\| *(?P<step>\d+)/(?P<steps_per_epoch>\d+) "
-        rf"\[(?:.*?loss(?:_step)?=(?P<loss>{_N}))?",
+        rf"\[(?:.*?loss(?:_step)?=(?P<second_loss>{_N}))?",
         resumed=r"Restored all states from the checkpoint at (?:.*step=(?P<step>\d+))?",
         checkpoints="**/*step=*.ckpt",
         lacks="a saved line; the loss unless it is logged with `prog_bar=True`; optimizer steps "

@@ -27,7 +27,9 @@ MAX_CHARACTERS: Final = 2_000
 """Of a line; what is beyond is not read."""
 MAX_SHOWN: Final = 300
 CURSOR_UP: Final = "↑"
-_GROUPS: Final = ("step", "loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch")
+_GROUPS: Final = (
+    "step", "loss", "second_loss", "lr", "rank", "epoch", "epoch_from_1", "steps_per_epoch",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,8 @@ class Patterns:
 
     `step`, `loss`, `lr` and `rank` are numbers. A `step` that counts anew in each epoch becomes
     `epoch * steps_per_epoch + step` where the line has these groups too. Epochs count from 0, or
-    from 1 with the group `epoch_from_1`.
+    from 1 with the group `epoch_from_1`. `second_loss` is that of a bar which is drawn twice for
+    each step: first with the loss of the step before, then with its own.
     """
 
     progress: re.Pattern[str]
@@ -115,12 +118,16 @@ class Reader:
         self._patterns = patterns
         self._rest = b""
         self._nearness = 0
-        self._is_understood = False
+        self.is_understood = False
+        """Whether a line was progress."""
         self._may_have_steps = "step" in patterns.progress.groupindex
         """Until lines with a loss alone show that there are none."""
         self._step: int | None = None
         self._loss: Said | None = None
         """Said without a step, and not told yet."""
+        self._is_said_twice = "second_loss" in patterns.progress.groupindex
+        self._once: Said | None = None
+        """The first line of a step that is said twice, not told yet."""
 
     def feed(self, chunk: bytes) -> list[Said]:
         """What the lines say that end in this chunk."""
@@ -129,18 +136,40 @@ class Reader:
         return [said for line in lines if line for said in self._read(plain(line))]
 
     def end(self) -> list[Said]:
-        """What a last line says that was not ended, and a loss that waits for its step."""
+        """What a last line says that was not ended, and what waits for another line."""
         found, held = self.feed(b"\n"), self._loss if self._step is None else None
-        return found if held is None else [*found, held]
+        once = None if self._once is None else replace(self._once, loss=None)
+        return [*found, *(one for one in (held, once) if one is not None)]
 
     def _read(self, line: str) -> list[Said]:
-        found = OWN_LINES.read(line) if "chaoslab: " in line else []
-        found = found or self._patterns.read(line)
+        own = OWN_LINES.read(line) if "chaoslab: " in line else []
+        found = own or self._patterns.read(line)
         if any(said.what is What.PROGRESS for said in found):
-            self._is_understood = True
-        elif not found and not self._is_understood:
+            self.is_understood = True
+        elif not found and not self.is_understood:
             self._remember(line)
+        if self._is_said_twice and not own:
+            return [told for said in found for told in self._second(said)]
         return [told for said in found for told in self._paired(said)]
+
+    def _second(self, said: Said) -> list[Said]:
+        """Of a step that is said twice the second time; without a loss, if that never comes. The
+        very first line, which has no loss, is that of an empty bar.
+        """
+        is_progress = said.what is What.PROGRESS
+        if is_progress and said.step == self._step:
+            return []
+        once, self._once = self._once, None
+        is_second = once is not None and once.step == said.step
+        is_empty_bar = once is None and self._step is None and said.loss is None
+        if is_progress and (is_second or is_empty_bar):
+            self._step = said.step
+            return [said]
+        told = [] if once is None else [replace(once, loss=None)]
+        if not is_progress:
+            return [*told, said]
+        self._once = said
+        return told
 
     def _paired(self, said: Said) -> list[Said]:
         """A loss on a line without a step belongs to the next step. Where two come in a row before
@@ -178,8 +207,8 @@ def nearest_lines(lines: Sequence[str], patterns: Patterns, most: int = 3) -> li
     found: list[str] = []
     while len(found) < most:
         reader = Reader(patterns)
-        said = reader.feed("".join(f"{line}\n" for line in lines if line not in found).encode())
-        if any(one.what is What.PROGRESS for one in said):
+        reader.feed("".join(f"{line}\n" for line in lines if line not in found).encode())
+        if reader.is_understood:
             return []
         if not reader.nearest:
             break
@@ -226,7 +255,7 @@ def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
                 return Said(
                     what=what,
                     step=_step(match, text),
-                    loss=_value(match, "loss", text),
+                    loss=_loss(match, text),
                     learning_rate=_value(match, "lr", text),
                     rank=rank,
                     line=line[:MAX_SHOWN],
@@ -249,6 +278,11 @@ def _readings(what: What, line: str, prefix: re.Match[str] | None) -> Iterator[t
         unquoted = finite.replace("'", " ").replace('"', " ")
         if unquoted != finite:
             yield unquoted, line
+
+
+def _loss(match: re.Match[str], text: str) -> float | None:
+    loss = _value(match, "loss", text)
+    return _value(match, "second_loss", text) if loss is None else loss
 
 
 def _step(match: re.Match[str], text: str) -> int | None:

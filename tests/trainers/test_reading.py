@@ -22,6 +22,7 @@ STEP_OF_EPOCH = Patterns.of(
 )
 ANCHORED = Patterns.of(progress=r"^step (?P<step>\d+)")
 BY_COMMA = Patterns.of(progress=r"^(?P<step>\d+),")
+TWICE = Patterns.of(progress=r"at (?P<step>\d+)(?: loss=(?P<second_loss>\S+))?")
 NAMED_RANK = Patterns.of(progress=r"worker (?P<rank>\d+) step (?P<step>\d+)")
 
 
@@ -46,6 +47,14 @@ def progress(
         (PATTERNS, b"\rstep: 1|#   |\rstep: 2|##  |\r", [(1, None, None), (2, None, None)]),
         (PATTERNS, b"step 7 loss 1.5", [(7, 1.5, None)]),
         (PATTERNS, b"\r          \r\n\n", []),
+        # ---- a bar that is drawn twice for each step
+        (
+            TWICE,
+            b"at 0\rat 1\rat 1 loss=3\rat 2 loss=3\rat 2 loss=2\rat 2 loss=2\rat 3 loss=2\r",
+            [(0, None, None), (1, 3.0, None), (2, 2.0, None), (3, None, None)],
+        ),
+        (TWICE, b"at 5 loss=3\rat 6 loss=2\r", [(5, None, None), (6, None, None)]),
+        (TWICE, b"chaoslab: step=5 loss=3\nat 6\n", [(5, 3.0, None), (6, None, None)]),
         # ---- around it
         (PATTERNS, b"\x1b[31mstep:\x1b[39m 3  \x1b[32mloss:\x1b[1m 2.5\n", [(3, 2.5, None)]),
         (PATTERNS, b"\x1b]0;title\x07\x1b[Kstep 3 loss 2.5\x1b[A\n", [(3, 2.5, None)]),
