@@ -365,7 +365,7 @@ def test_a_preview_says_whom_it_hits_and_how_long_it_takes_and_starts_nothing(
 ) -> None:
     done = call("plan", "one_dies.yaml")
     assert done.exit_code == 0
-    assert "injection-0 (one-dies): process.kill" in done.stdout
+    assert "injection-0 (one-dies)  process.kill" in done.stdout
     assert "the last time" not in done.stdout
     paced = call("plan", "one_dies.yaml", "--set", "training.step_time=50ms").stdout
     assert re.search(r"takes +about [0-9ms]+ \(estimate: from the plan", paced)
@@ -411,17 +411,20 @@ def test_a_fault_is_told_with_settings_in_the_units_of_a_plan() -> None:
         ("systems", "torchf", ["torchft"]),
     ],
 )
-def test_a_catalogue_has_one_line_for_each_entry_and_finds_them_by_a_part_of_the_name(
+def test_a_catalogue_has_every_entry_whole_and_finds_them_by_a_part_of_the_name(
     monkeypatch: pytest.MonkeyPatch, command: str, part: str, found: list[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     what = ("catalog", command)
-    names = [one[command[:-1]] for one in json.loads(call(*what, "--json").stdout)]
-    page = call(*what).stdout.splitlines()
-    rows = [line.split()[0] for line in page if line.split() and line.split()[0] in names]
-    assert rows == names
-    assert len(page) <= len(names) + 6
-    assert max(map(len, page)) <= 80
+    entries = json.loads(call(*what, "--json").stdout)
+    names = [one[command[:-1]] for one in entries]
+    page = call(*what).stdout
+    assert sorted(re.findall(r"^  ([\w.]+)  ", page, re.MULTILINE)) == names
+    assert "…" not in page
+    words = {word for one in entries for key in ("summary", "description", "about")
+             for word in one.get(key, "").split()}  # fmt: skip
+    assert words <= {*page.split()}
+    assert max(map(len, page.splitlines())) <= 80
     listed = json.loads(call(*what, part, "--json").stdout)
     assert [one[command[:-1]] for one in listed] == found
     for words in (what, (*what, found[0])):
@@ -431,14 +434,24 @@ def test_a_catalogue_has_one_line_for_each_entry_and_finds_them_by_a_part_of_the
         assert again[0] == "show" or call(*again).exit_code == 0, again
 
 
-def test_a_terminal_without_unicode_gets_the_page_all_the_same(
+def test_a_terminal_without_unicode_gets_the_page_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "one_dies.yaml").write_text(PLAN.replace("One learner", "Überall eine"))
+    words = ("plan", str(tmp_path / "one_dies.yaml"), "--fleet", "sim")
+    assert "Überall" in call(*words).stdout
+    done = CliRunner(charset="ascii").invoke(main, words)
+    assert (done.exit_code, done.stderr.count("\n")) == (0, 1), done.stderr
+    assert "?berall" in done.stdout
+
+
+def test_what_a_preview_says_goes_on_below_its_own_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    assert "…" in call("catalog", "checks").stdout
-    done = CliRunner(charset="ascii").invoke(main, ["catalog", "checks"])
-    assert (done.exit_code, done.stderr.count("\n")) == (0, 1), done.stderr
-    assert "?" in done.stdout
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("plan", "kill_half", "--fleet", "sim").stdout.rstrip().splitlines()
+    (expects,) = (at for at, line in enumerate(lines) if line.startswith("expects "))
+    assert lines[expects + 1].startswith(" " * len("expects   "))
+    assert lines[-1].startswith(" " * len("injection-0 (half-dies)  "))
+    assert max(map(len, lines)) <= 80
 
 
 def test_what_a_plan_says_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from chaoslab.cli.commands.output import print_result, table
+from chaoslab.cli.commands import doctor
+from chaoslab.cli.commands.output import grouped, print_result, table
 from chaoslab.core.errors import ExitCode, FleetError
+from chaoslab.undo.verbs import missing, ok
 
 FULL = Path("/dev/full")
 ROOT = Path(__file__).parents[2]
@@ -138,3 +140,25 @@ def test_words_between_colons_stay_words(capsys: pytest.CaptureFixture[str]) -> 
     made.add_row("host:fire:8080")
     print_result({}, made, as_json=False)
     assert "host:fire:8080" in capsys.readouterr().out
+
+
+def printed(page: RenderableType, width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(page)
+    return capture.get().splitlines()
+
+
+def test_a_group_without_rows_is_left_out_and_no_text_is_cut() -> None:
+    said = "word " * 30
+    lines = printed(grouped({"none": [], "some": [("a name", said)]}), width=40)
+    assert not any("none" in line for line in lines)
+    assert " ".join(lines).split() == ["some", "a", "name", *said.split()]
+    assert max(map(len, lines)) <= 40
+
+
+def test_a_remedy_stands_beside_the_ability_that_lacks_it() -> None:
+    abilities = (missing("tool", "not there", "install it"), ok("cores", "2"))
+    lines = printed(doctor._page(doctor.Diagnosis(abilities=abilities, residue=())))
+    (tool,) = (line for line in lines if "tool" in line)
+    assert tool.split() == ["tool", "not", "there;", "install", "it"]

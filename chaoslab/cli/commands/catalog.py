@@ -1,6 +1,6 @@
 """`chaoslab catalog`: what a plan can name, with its settings, and the JSON Schemas.
 
-chaoslab catalog faults            every one, a line each
+chaoslab catalog faults            every one with a sentence, in groups
 chaoslab catalog faults kill       those with `kill` in their names
 chaoslab catalog faults oom        all of the only one
 """
@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 
 import click
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from chaoslab.checks.base import Check
@@ -20,9 +18,10 @@ from chaoslab.checks.verdict import schema as verdict_schema
 from chaoslab.cli import completing
 from chaoslab.cli.commands.output import (
     advise,
-    columns,
     examples,
+    grouped,
     json_option,
+    paired,
     print_json,
     print_result,
     shown_path,
@@ -39,8 +38,41 @@ from chaoslab.prepare import systems
 from chaoslab.prepare.kinds import faults, kinds
 from chaoslab.prepare.plans import bundled_plans
 
-_FRAME = 5
-"""Cells of a line that are neither name nor sentence."""
+_AREAS: Mapping[str, str] = {
+    **dict.fromkeys(("process", "control", "host", "container", "job", "pod"), "processes"),
+    **dict.fromkeys(("chip", "node", "region", "spot", "tpu"), "machines, regions"),
+    "network": "network",
+    **dict.fromkeys(("compute", "clock"), "speed, clocks"),
+    **dict.fromkeys(("memory", "storage", "syncer"), "memory, disks"),
+    "update": "updates",
+}
+"""Groups of faults, by their families, and of plans; of another package: the family itself."""
+_QUESTIONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "training_continues", "cadence", "continuity", "quorum_progress", "survivors",
+            "goodput", "recovery", "work_lost", "bandwidth",
+        ),
+        "progress, speed",
+    ),
+    **dict.fromkeys(
+        (
+            "learners_rejoin", "rejoin", "handover", "participation", "contribution_share",
+            "detection", "retries", "repairs", "staleness",
+        ),
+        "learners, return",
+    ),
+    **dict.fromkeys(
+        (
+            "real_work", "ledger", "agreement", "versions", "succession", "loss_parity",
+            "numeric_health",
+        ),
+        "state, losses",
+    ),
+    **dict.fromkeys(("checkpoints", "resume", "divergence"), "checkpoints"),
+    **dict.fromkeys(("injections", "cleanup"), "the experiment"),
+}  # fmt: skip
+"""Groups of checks; all others, as those of other packages, are `more`."""
 _SCHEMAS: Mapping[str, Callable[[], Json]] = {
     "plan": lambda: json_schema(kinds()),
     "verdict": verdict_schema,
@@ -51,6 +83,7 @@ _SCHEMAS: Mapping[str, Callable[[], Json]] = {
 class Entry:
     """One entry of a catalogue, as a page and as data."""
 
+    group: str
     sentence: str
     value: Mapping[str, Json]
     facts: Callable[[], Iterable[tuple[str, str]]]
@@ -100,7 +133,7 @@ def command(*, what: str, name: str | None, as_json: bool) -> None:
     first, entry = next(iter(found.items()))
     is_one = len(found) == 1
     then = entry.then if is_one else (f"chaoslab catalog {what} {first}", "all of one of them")
-    page = _details(first, entry) if is_one else _lines(noun, found)
+    page = _details(first, entry) if is_one else _lines(found)
     print_result([one.value for one in found.values()], page, as_json=as_json, then=then)
 
 
@@ -121,6 +154,7 @@ def _plan(name: str) -> Entry:
     plan, _ = load(path, kinds())
     learners = plan.training.learner_count
     return Entry(
+        group=_area(plan.faults[0].fault) if plan.faults else "no faults",
         sentence=plan.description,
         value={
             "plan": plan.name,
@@ -145,6 +179,7 @@ def _fault(name: str) -> Entry:
     fault = faults()[name]
     needs = sorted(need.value for need in fault().needs)
     return Entry(
+        group=_area(name),
         sentence=fault.summary,
         value={
             "fault": fault.name,
@@ -169,6 +204,11 @@ def _fault(name: str) -> Entry:
     )
 
 
+def _area(fault: str) -> str:
+    family = fault.partition(".")[0]
+    return _AREAS.get(family, family)
+
+
 def _plans_with(fault: str) -> Iterator[str]:
     """The plans that come with chaoslab and name it; read as text, which is quick."""
     names_it = re.compile(rf"\bfault: *{re.escape(fault)}(?![\w.])")
@@ -182,6 +222,7 @@ def _check(name: str) -> Entry:
     settings = settings_json(check)
     required = "".join(f", {one['key']}: …" for one in settings if one["is_required"])
     return Entry(
+        group=_QUESTIONS.get(name, "more"),
         sentence=check.summary,
         value={"check": check.name, "summary": check.summary, "settings": settings},
         facts=lambda: [
@@ -196,7 +237,8 @@ def _system(name: str) -> Entry:
     system, is_there = SYSTEMS[name], systems.is_installed(name)
     settings = f"training.system={name} --set training.algorithm={system.algorithm}"
     return Entry(
-        sentence=f"{'installed' if is_there else 'not installed'}: {system.about}",
+        group="installed" if is_there else "not installed",
+        sentence=system.about,
         value={
             "system": name,
             "about": system.about,
@@ -256,23 +298,18 @@ def _setting(about: Mapping[str, Json]) -> str:
 # ---------------------------------------------------------------- pages
 
 
-def _lines(title: str, entries: Mapping[str, Entry]) -> RenderableType:
-    """A name and a sentence on one line each; the sentence is cut where the page ends."""
-    width = columns() - max(map(len, entries)) - _FRAME
-    page = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    page.add_column(title, no_wrap=True)
-    page.add_column("what it is", no_wrap=True, overflow="ellipsis", max_width=width)
-    for name, entry in entries.items():
-        page.add_row(name, entry.sentence)
-    return page
+def _lines(entries: Mapping[str, Entry]) -> RenderableType:
+    """Names with their sentences, in groups: those of the mappings above, then others by name."""
+    titles = (*_AREAS.values(), *_QUESTIONS.values(), *(one.group for one in entries.values()))
+    return grouped({
+        title: [(name, one.sentence) for name, one in entries.items() if one.group == title]
+        for title in dict.fromkeys(titles)
+    })  # fmt: skip
 
 
 def _details(name: str, entry: Entry) -> RenderableType:
     """All of one entry."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    for title, text in entry.facts():
-        if text:
-            table.add_row(title, Text(text))
-    return Group(Text.assemble((name, "bold reverse"), f"  {entry.sentence}"), Text(), table)
+    facts = [(Text(title, style="bold"), text) for title, text in entry.facts() if text]
+    return Group(
+        paired([(Text(name, style="bold reverse"), entry.sentence)]), Text(), paired(facts)
+    )

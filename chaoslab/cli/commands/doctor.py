@@ -20,7 +20,7 @@ import psutil
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
+from chaoslab.cli.commands.output import examples, grouped, json_option, out_option, print_result
 from chaoslab.cli.lazy import LazyGroup
 from chaoslab.core.errors import AbilityError, ExitCode
 from chaoslab.core.realtime import is_realtime_permitted
@@ -122,16 +122,24 @@ def _with_hosts(found: Diagnosis, inventory: Path) -> Diagnosis:
 
 
 def _page(found: Diagnosis) -> RenderableType:
-    details = ("detail", "what to do")
-    abilities = table("ability", "state", *details, wraps=details)
-    for one in found.abilities:
-        state = Text(one.state.value, style=_STYLES[one.state])
-        abilities.add_row(one.name, state, Text(one.detail), Text(one.remedy))
+    abilities = {
+        state.value: [(one.name, _told(one)) for one in found.abilities if one.state is state]
+        for state in State
+    }
     left = [
         Text(f"left over: {one.what}, {one.where}; {one.remedy}", style="bold red")
         for one in found.residue
     ]
-    return Group(abilities, *(left or [Text("nothing is left over from earlier runs")]))
+    return Group(
+        grouped(abilities),
+        *(left or [Text("nothing is left over from earlier runs")]),
+    )
+
+
+def _told(one: Examined) -> Text:
+    """What is so, and what to do about it."""
+    remedy = (f"; {one.remedy}", _STYLES[one.state]) if one.remedy else ""
+    return Text.assemble(one.detail, remedy)
 
 
 # ---------------------------------------------------------------- this machine

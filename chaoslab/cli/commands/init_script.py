@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.cli.commands.options import bundled, duration
+from chaoslab.cli.commands.output import paired
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
@@ -246,12 +247,8 @@ class ScriptGate:
 
     def page(self) -> Table:
         """What was understood, and what was not."""
-        grid = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        for word, text in (*self.said(), *(("note", doubt) for doubt in self.doubts()), ("", "")):
-            grid.add_row(word, Text(text))
-        return grid
+        doubts = (("note", doubt) for doubt in self.doubts())
+        return paired([(Text(word), text) for word, text in (*self.said(), *doubts, ("", ""))])
 
     def doubts(self) -> Iterator[str]:
         """What was not found or assumed, and what would tell."""

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
@@ -126,7 +127,7 @@ def table(*titles: str, wraps: Collection[str] = (), right: Collection[str] = ()
     """An empty table with these columns; only those in `wraps` may break their lines, words too,
     and those in `right` are numbers.
     """
-    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    empty = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for title in titles:
         wraps_here = title in wraps
         overflow: Literal["fold", "ellipsis"] = "fold" if wraps_here else "ellipsis"
@@ -153,6 +154,26 @@ def fitting(titles: Sequence[str], rows: Sequence[Sequence[RenderableType]],
     for column in made.columns:
         column.overflow, column.no_wrap = "fold", False
     return made
+
+
+def paired(rows: Iterable[tuple[Text, str | Text]]) -> Table:
+    """Names, each beside its text, which goes on below its own beginning."""
+    made = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for _ in range(2):
+        made.add_column(overflow="fold")
+    for name, text in rows:
+        made.add_row(name, Text(text) if isinstance(text, str) else text)
+    return made
+
+
+def grouped(groups: Mapping[str, Sequence[tuple[str, str | Text]]]) -> Table:
+    """Names beside their texts, below the titles of their groups; one without rows is left out."""
+    rows: list[tuple[Text, str | Text]] = []
+    for title, found in groups.items():
+        if found:
+            rows += [(Text(), ""), (Text(title, style="bold"), "")]
+            rows += [(Text(f"  {name}"), text) for name, text in found]
+    return paired([*rows, (Text(), "")])
 
 
 def advise(command: str, why: str) -> None:

@@ -11,7 +11,14 @@ from rich.text import Text
 
 from chaoslab.archive.index import index
 from chaoslab.cli.commands.options import plan_options
-from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_result
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    paired,
+    print_result,
+)
 from chaoslab.core.events import Json
 from chaoslab.core.units import STEP_TIME, Pacing, plural, show_duration, show_share
 from chaoslab.faults.base import Fault
@@ -113,13 +120,13 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
         *(("warning", "bold red", said) for said in prepared.warnings),
         *(("note", "bold yellow", said) for said in caveats(prepared.plan, prepared.schedule)),
     ]
+    name = Text(f" {prepared.plan.name} ", style="reverse")
+    injections = (hidden(one).partition(": ") for one in preview(prepared.schedule))
     return Group(
-        Text.assemble(
-            (f" {prepared.plan.name} ", "reverse"), f"  {hidden(prepared.plan.description)}"
-        ),
-        *(Text.assemble((f"{title:<10}", style), hidden(text)) for title, style, text in lines),
+        paired([(name, hidden(prepared.plan.description))]),
+        paired([(Text(title, style=style), hidden(text)) for title, style, text in lines]),
         Text(),
-        *(Text(hidden(sentence)) for sentence in preview(prepared.schedule)),
+        paired([(Text(head), rest) for head, _, rest in injections]),
     )
 
 
