@@ -1,7 +1,8 @@
 """Excerpt of a record behind its findings: marked lines and their surroundings.
 
 History + Verdict ─► told ─► every line of the timeline, those of a finding marked
-                              └─► excerpt ─► two seconds around each mark, counts between them
+                              └─► excerpt ─► two seconds around each mark, counts between them;
+                                             of a PASS what faults did, and who came back
 problems ─► journal_lines, nodes_behind
 """
 
@@ -21,6 +22,8 @@ from chaoslab.report.story import RunStory
 AROUND_S = 2.0
 _LINES_SHOWN = 3
 """Of each finding, the first violation first."""
+_FEW = 2
+"""So many lines are not worth leaving out."""
 _LINE_CHARS = 600
 _NODES_SHOWN = 3
 
@@ -56,20 +59,24 @@ def told(history: History, verdict: Verdict | None = None) -> list[Told]:
 
 
 def excerpt(lines: Sequence[Told]) -> Iterator[Told | int]:
-    """The lines around each mark, and how many are left out in between; all if none is marked."""
+    """The lines around each mark, or if none is marked, those with a tone from the first fault on;
+    and how many are left out in between.
+    """
     marks_s = [line.sentence.time_s for line in lines if line.is_marked]
-    if not marks_s:
-        yield from lines
-        return
+    faults = (line.seq for line in lines if line.sentence.tone is Tone.FAULT)
+    first_fault = next(faults, 0)
 
     def is_near(line: Told) -> bool:
+        if not marks_s:
+            return line.sentence.tone is not Tone.PLAIN and line.seq >= first_fault
         return any(abs(line.sentence.time_s - mark_s) <= AROUND_S for mark_s in marks_s)
 
     for near, group in groupby(lines, key=is_near):
-        if near:
-            yield from group
+        found = list(group)
+        if near or len(found) <= _FEW:
+            yield from found
         else:
-            yield sum(1 for _ in group)
+            yield len(found)
 
 
 def journal_lines(finding: Finding, history: History) -> Iterator[tuple[int, str]]:

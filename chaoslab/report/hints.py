@@ -49,6 +49,11 @@ class Record:
             plan = directory.plan_name
         return cls(run=quote(run), plan=quote(plan), journal=quote(journal), settings=settings)
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether the training was started by others: no hint starts one in its place."""
+        return self.setting("fleet.kind") in {"processes", "compose", "namespace"}
+
     def setting(self, key: str) -> str | None:
         """What the plan says of a dotted key; None if it does not."""
         found: Tree = dict(self.settings)
@@ -66,6 +71,8 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
     is_script = record.setting("training.script") is not None
     if is_script and _OF_LEARNERS.search(known):
         known = _OF_SCRIPTS.get(known, OTHERWISE)
+    if "{again}" in known and record.is_attached:
+        known = OTHERWISE
     template = _beyond_the_plan(known, record)
     node = next(iter(finding.culprits), _ANYBODY)
     suspects = "the syncer" if node in (_ANYBODY, "syncer") else f"the syncer or of {node}"

@@ -78,8 +78,9 @@ def run_page(
 ) -> RenderableType:
     """The same page of an old run, then its timeline and what the findings rest on.
 
-    After a FAIL or UNKNOWN, of the timeline only what is near the findings, unless `whole`; then
-    the lines of the journal and of standard error behind them, and what to try.
+    Of the timeline only what is near the findings, or after a PASS what faults did and who came
+    back, unless `whole`. After a FAIL or UNKNOWN also the lines of the journal and of standard
+    error behind them, and what to try.
     """
     if verdict is None:
         first: RenderableType = Text(
@@ -106,6 +107,8 @@ def _timeline(lines: Sequence[Told | int]) -> Iterator[RenderableType]:
     if any(isinstance(line, Told) and line.is_marked for line in lines):
         near = f"; {AROUND_S:.0f} s around each, --all shows the rest" if is_cut else ""
         yield Text(f"▶ marks what the findings rest on{near}", style="dim")
+    elif is_cut:
+        yield Text("what faults did, and who came back; --all shows the rest", style="dim")
     for line in lines:
         yield _left_out(line) if isinstance(line, int) else _line(line)
 

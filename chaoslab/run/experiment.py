@@ -243,10 +243,14 @@ def _concluded(journal: Journal, conclude: Callable[[], None]) -> Iterator[None]
 
 
 def _conclude(run: Run, journal: Journal, directory: RunDirectory, means: _Means) -> None:
+    simulated: dict[str, Json] = {}
+    if means.fleet_setup.is_simulated:
+        simulated["simulated_s"] = journal.history.end_s
     directory.note(
         outcome=run.outcome.value,
         reason=means.secrets.text("; ".join(run.remarks)),
         ended=means.fleet_setup.calendar.wall(),
+        **simulated,
         journal=journal.seal.to_json(),
     )
     for log in directory.logs() if means.secrets.values else ():

@@ -27,7 +27,7 @@ class RunState(StrEnum):
 
 _LISTED = (
     "verdict", "exit_code", "outcome", "training_continued", "learners_rejoined", "seed", "fleet",
-    "started",
+    "started", "simulated_s",
 )  # fmt: skip
 
 

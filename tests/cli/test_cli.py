@@ -545,11 +545,16 @@ def test_a_list_fits_the_terminal_and_cuts_no_plan_and_no_verdict(
 
 
 def test_a_record_is_shown_and_judged_again_as_it_was(record: Path) -> None:
-    assert "learner-" in call("show").stdout.partition("Timeline")[2]
+    shown, whole = call("show"), call("show", "--all")
+    assert suggested(shown)[2:] == ["--all"], "not judged again after a PASS"
+    excerpt, timeline = (one.stdout.partition("Timeline")[2] for one in (shown, whole))
+    assert "process.kill on learner-" in excerpt
+    assert "phase baseline" in timeline.replace(excerpt, "")
+    assert "phase baseline" not in excerpt
     assert json.loads(call("show", "one_dies", "--json").stdout)["verdict"]["outcome"] == "PASS"
     before = (record / "verdict.json").read_text()
     (record / "verdict.json").unlink()
-    assert call("show").exit_code == 0
+    assert suggested(call("show"))[2:] == ["--judge"]
     judged = call("show", "--judge", "--json")
     assert judged.exit_code == 0
     assert judged.stdout == (record / "verdict.json").read_text() == before

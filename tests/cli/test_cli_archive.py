@@ -14,7 +14,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.cli.main import main
 from chaoslab.core.events import Json
 from chaoslab.record.run_directory import RESOLVED_PLAN
-from tests.archive.records import record
+from tests.archive.records import PLAN, record
 
 SLIPPING = (0.8, 0.72, 0.65, 0.6, 0.51, 0.44, 0.38)
 
@@ -223,6 +223,20 @@ def test_a_record_without_a_sound_beginning_hides_no_other(runs: Path, started: 
     assert re.search(r" 41 s\b", call("list").stdout)
     found = json.loads(call("list", "--json").stdout)
     assert [one["lasted_s"] for one in found] == [None, 41.0]
+
+
+def test_a_pass_on_an_attached_training_that_holds_no_more_is_not_to_be_run(runs: Path) -> None:
+    text = f"{PLAN}fleet: {{kind: compose}}\n"
+    record(runs, {"rejoin": 0.5}, text=text, code={"code": "other"})
+    assert "next: chaoslab show 000000 " in call("list", "--status").stderr
+
+
+def test_a_list_says_the_seed_and_how_long_was_simulated(runs: Path) -> None:
+    ended = "2026-11-01T00:00:41+00:00"
+    record(runs, {"rejoin": 0.5}, seed=4711, ended=ended, simulated_s=26.5)
+    shown = call("list").stdout
+    assert re.search(r" 26 s sim +4711", shown)
+    assert " 41 s" not in shown
 
 
 def test_gc_lists_and_removes_only_by_rules_and_with_yes(runs: Path) -> None:

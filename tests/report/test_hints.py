@@ -66,6 +66,14 @@ def test_a_hint_for_a_script_names_nothing_that_it_does_not_have(code: Code) -> 
     assert not [word for word in ("training.", "learner", "syncer") if word in found]
 
 
+@pytest.mark.parametrize("kind", ["processes", "compose", "namespace"])
+def test_no_hint_starts_a_training_after_one_that_was_attached(kind: str) -> None:
+    record = replace(RECORD, settings={"fleet": {"kind": kind}})
+    for code in HINTS:
+        said = commands(hint(finding(code), record))
+        assert not [name for name, *_ in said if name in {"run", "replay"}], code
+
+
 def test_a_setting_that_the_plan_has_already_is_not_suggested() -> None:
     assert "--set" not in hint_in(Code.PACE_TOO_LOW, training={"step_time": "auto"})
     assert "step_time=auto" in hint_in(Code.PACE_TOO_LOW, training={"step_time": "off"})

@@ -32,8 +32,8 @@ from chaoslab.run.records import RunState, run_json
 _STYLES = {"PASS": "green", "FAIL": "bold red", "UNKNOWN": "magenta", "running": "cyan",
            "damaged": "yellow"}  # fmt: skip
 _YES_NO = {True: "yes", False: "NO"}
-_TITLES = ("id", "plan", "verdict", "went on", "came back", "started", "lasted", "seed")
-_SPARE = ("came back", "went on", "lasted", "started", "seed")
+_TITLES = ("id", "plan", "verdict", "went on", "back", "started", "lasted", "seed")
+_SPARE = ("back", "went on", "seed", "lasted", "started")
 _STATES = {state.value.replace(" ", "-").lower(): state.value for state in (*Outcome, *RunState)}
 """What --verdict takes, and the state it means."""
 
@@ -129,7 +129,7 @@ def _table(runs: Sequence[Mapping[str, Json]]) -> Table:
 
 
 def _row(run: Mapping[str, Json], shown_id: str) -> tuple[RenderableType, ...]:
-    state, lasted_s = str(run["state"]), run["lasted_s"]
+    state = str(run["state"])
     return (
         shown_id,
         str(run["plan"]),
@@ -137,7 +137,7 @@ def _row(run: Mapping[str, Json], shown_id: str) -> tuple[RenderableType, ...]:
         _yes_no(run["training_continued"]),
         _came_back(run["learners_rejoined"]),
         _started(run["started"]),
-        f"{lasted_s:.0f} s" if isinstance(lasted_s, float) else "-",
+        _lasted(run),
         "-" if run["seed"] is None else str(run["seed"]),
     )
 
@@ -148,6 +148,14 @@ def _started(stamp: Json) -> str:
         return f"{datetime.fromisoformat(str(stamp)).astimezone():%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
         return "-"
+
+
+def _lasted(run: Mapping[str, Json]) -> str:
+    """Of a simulation the time that was simulated."""
+    for key, unit in (("simulated_s", "s sim"), ("lasted_s", "s")):
+        if isinstance(length_s := run[key], float):
+            return f"{length_s:.0f} {unit}"
+    return "-"
 
 
 def _yes_no(value: Json) -> str:

@@ -49,8 +49,7 @@ from chaoslab.run.records import history_of, run_json
     ),
 )
 @click.argument("run", default="latest", shell_complete=completing.runs)
-@click.option("--all", "is_whole", is_flag=True, help="The whole timeline, not only what is near "
-              "the findings.")  # fmt: skip
+@click.option("--all", "is_whole", is_flag=True, help="The whole timeline, not an excerpt.")
 @click.option("--judge", "is_judging", is_flag=True, help="Judge the run again from its record, "
               "and write verdict.json and the reports anew.")  # fmt: skip
 @click.option("--expect-from", metavar="PLAN", shell_complete=completing.plans, help="Judge by "
@@ -70,9 +69,10 @@ def command(  # noqa: PLR0913  # one for each option
 ) -> None:  # fmt: skip
     """Show a run: verdict and timeline; judge it again, or export it.
 
-    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. After a
-    FAIL or UNKNOWN it shows two seconds around the lines that the findings rest on, these lines of
-    the journal, the standard error of the nodes concerned, and what to try.
+    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Of the
+    timeline it shows what faults did, and who came back. After a FAIL or UNKNOWN it shows two
+    seconds around the lines that the findings rest on, these lines of the journal, the standard
+    error of the nodes concerned, and what to try.
 
     With --judge or --expect-from the run is judged by the checks of this version, and the exit code
     is that of the verdict, unless --fail-on or --expect ask for another; otherwise it is 0.
@@ -152,5 +152,16 @@ def _show(
         {"run": run_json(directory), "verdict": found, "timeline": timeline},
         run_page(verdict, history, path, record=record, whole=is_whole),
         as_json=as_json,
-        then=(f"chaoslab show {record.run} --judge", "judge it again from this record"),
+        then=_next(verdict, record.run, is_whole=is_whole),
     )
+
+
+def _next(verdict: Verdict | None, run: str, *, is_whole: bool) -> tuple[str, str]:
+    """What fits the outcome, and starts no training."""
+    if verdict is None:
+        return f"chaoslab show {run} --judge", "judge it from its record"
+    if verdict.residue:
+        return f"chaoslab heal {run}", "undo what was left behind"
+    if is_whole:
+        return f"chaoslab show {run} --trace", "the run at a time scale, for ui.perfetto.dev"
+    return f"chaoslab show {run} --all", "the whole timeline"

@@ -54,6 +54,8 @@ def _next(found: Sequence[LastVerdict], out: Path) -> tuple[str, str]:
         if one.exit_code is not ExitCode.PASS:
             last, path = one.run.directory, shown_path(one.run.directory.path)
             again = Record.of(last, run=named(last, out), path=path)
+            if again.is_attached:
+                return f"chaoslab show {again.run}", f"the last run of {one.plan}"
             return f"chaoslab run {again.plan}", "a verdict that holds now"
     if found:
         return f"chaoslab compare {found[0].plan}", "the margins of a plan over its runs"
