@@ -178,7 +178,8 @@ def make(asked: Asked, root: Path) -> Judged:
 
 
 def _carried_out(asked: Asked, root: Path) -> Judged:
-    judged = run_and_judge(prepare(asked), root, [Plain(sys.stderr, RunStory())])
+    shown = Plain(sys.stderr, RunStory())
+    judged = run_and_judge(prepare(asked), root, [shown], await_twin=shown.await_twin)
     sys.stderr.write(f"the record lies in {judged.directory.path}\n")
     if judged.error is None and judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -24,6 +24,8 @@ from chaoslab.report.story_parts import Fault, Node, State
 
 _REFRESH_S = 0.33
 _PROGRESS_EVERY_S = 5.0
+_PROGRESS_CHARS = 68
+"""With the time before it a line of 80 columns."""
 _WIDE = 100
 """Columns from which there is room for everything in one line."""
 _BAR_CELLS = 40
@@ -34,6 +36,7 @@ _STATE_STYLE = {
     State.WAITING: "dim",
     State.RESERVE: "dim",
     State.STARTING: "cyan",
+    State.COMPILING: "cyan",
     State.JOINING: "bold cyan",
     State.STEPPING: "green",
     State.SUSPECTED: "bold yellow",
@@ -56,6 +59,10 @@ class Screen(Protocol):
     def __exit__(self, *_: object) -> None: ...
     def see(self, event: Event) -> None:
         """Called once for each event of the run."""
+        ...
+
+    def await_twin(self, failed: Sequence[str]) -> None:
+        """Called if the fault-free twin is made now; `failed`: checks that failed without it."""
         ...
 
 
@@ -96,6 +103,11 @@ class Live:
             self._drawn_s = event.time_s
             self._draw()
 
+    def await_twin(self, failed: Sequence[str]) -> None:
+        """Show it below the picture."""
+        self.story.await_twin(failed)
+        self._draw()
+
     def _draw(self) -> None:
         self._live.update(draw(self.story, width=self._live.console.width), refresh=True)
 
@@ -128,9 +140,12 @@ class Plain:
             self._print(sentence.time_s, sentence.text)
         if event.time_s - self._progress_s >= _PROGRESS_EVERY_S:
             self._progress_s = event.time_s
-            self._print(
-                event.time_s, " · ".join(filter(None, (_headline(self.story), _counts(self.story))))
-            )
+            self._print(event.time_s, _progress(self.story))
+
+    def await_twin(self, failed: Sequence[str]) -> None:
+        """Print it."""
+        said = self.story.await_twin(failed)
+        self._print(said.time_s, said.text)
 
     def _print(self, time_s: float, text: str) -> None:
         self._stream.write(f"{time_s:8.2f} s  {text}\n")
@@ -180,8 +195,31 @@ def _headline(story: RunStory) -> str:
 
 def _counts(story: RunStory) -> str:
     """How many learners are what; empty before they were first counted."""
-    shown = [f"{name} {number}" for name, number in story.counts.items()]
-    return ", ".join(shown)
+    compiling = story.compiling
+    shown = [f"{name} {number}" for name, number in story.counts.items() if number or not compiling]
+    return ", ".join([*shown, *([f"compiling {compiling}"] if compiling else [])])
+
+
+def _progress(story: RunStory) -> str:
+    """How the run goes on, in one line of a log; what does not fit is left out, the last first."""
+    rounds, compiling, stepping = story.rounds, story.compiling, story.counts.get("stepping")
+    parts = [plural(rounds.merged, "round")]
+    if story.unreadable:
+        parts.append(f"{story.unreadable} unreadable events")
+    if rounds.longest_gap_s:
+        parts.append(f"gap {seconds(rounds.longest_gap_s)}")
+    if stepping or (stepping is not None and not compiling):
+        parts.append(f"{stepping} stepping")
+    if compiling:
+        parts.append(f"{compiling} compiling")
+    if rounds.tokens_per_s is not None:
+        parts.append(f"{rounds.tokens_per_s:,.0f} {story.counted}/s")
+    share = "" if story.progress is None else f" {story.progress:.0%}"
+    line = f"{story.phase or 'start'}{share}: {parts[0]}"
+    for part in parts[1:]:
+        if len(line) + len(part) + 2 <= _PROGRESS_CHARS:
+            line += f", {part}"
+    return line
 
 
 def _header(story: RunStory, width: int) -> RenderableType:

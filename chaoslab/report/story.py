@@ -10,7 +10,7 @@ is that until the syncer has merged a contribution of that incarnation.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -20,7 +20,7 @@ from chaoslab.core.payloads import Action, Obstacle
 from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
 from chaoslab.report.samples import COUNTS, Samples
-from chaoslab.report.sentences import Sentence, Tone, describe, is_notable
+from chaoslab.report.sentences import Sentence, Tone, describe, is_notable, seconds
 from chaoslab.report.story_parts import (
     LEARNER,
     SYNCER,
@@ -48,13 +48,11 @@ _ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
 class RunStory:
     """The fold over a run's events."""
 
-    def __init__(
-        self, stop: Stop | None = None, *, has_twin: bool = False, is_whole: bool = False
-    ) -> None:
-        """`stop` gives progress its goal; `has_twin`: the fault-free twin comes after the run;
-        `is_whole`: all sentences, samples and what became of links are kept.
+    def __init__(self, stop: Stop | None = None, *, is_whole: bool = False) -> None:
+        """`stop` gives progress its goal; `is_whole`: all sentences, samples and what became of
+        links are kept.
         """
-        self.stop, self.has_twin, self.is_twin = stop, has_twin, False
+        self.stop = stop
         self.plan, self.seed, self.fleet, self.algorithm, self.version = "", 0, "", "", ""
         self.who, self.counted = "learner", "tokens"
         """One of those that train, and what rounds commit: of a script worker and steps."""
@@ -119,6 +117,17 @@ class RunStory:
         self.sentences.extend(sentences)
         return tuple(sentences)
 
+    def await_twin(self, failed: Sequence[str]) -> Sentence:
+        """The run is over, its fault-free twin is next; `failed`: checks that failed so far."""
+        so_far = f"{', '.join(failed)} failed" if failed else "nothing failed"
+        text = (
+            f"so far: {so_far}; the loss is compared when the fault-free twin is there "
+            f"({seconds(self.end_s)})"
+        )
+        said = Sentence(time_s=self.now_s, text=text, tone=Tone.BAD if failed else Tone.PLAIN)
+        self.sentences.append(said)
+        return said
+
     @classmethod
     def cares_for(cls, kind: Kind) -> bool:
         """Whether events of this kind change anything here, or are worth a sentence."""
@@ -133,6 +142,11 @@ class RunStory:
     def learners(self) -> tuple[Node, ...]:
         """All of them, those in reserve too."""
         return tuple(node for node in self.nodes.values() if node.role == LEARNER)
+
+    @property
+    def compiling(self) -> int:
+        """Number of learners that compile their steps, or wait for another that does."""
+        return sum(one.state is State.COMPILING for one in self.learners)
 
     @property
     def syncer(self) -> Node | None:
@@ -193,7 +207,6 @@ class RunStory:
     def _run_started(self, event: Event[payloads.RunStarted]) -> None:
         """A run begins; a second one is the fault-free twin, and nothing of the first is shown."""
         said = event.payload
-        self.is_twin = bool(self.plan)
         self._begin()
         self.now_s = self.end_s = event.time_s
         self.plan, self.seed, self.fleet = said.plan, said.seed, said.fleet
@@ -212,14 +225,9 @@ class RunStory:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
         self.baseline = Baseline.of(event)
 
-    def _run_finished(self, event: Event[payloads.RunFinished]) -> Sentence | None:
+    def _run_finished(self, event: Event[payloads.RunFinished]) -> None:
         said = event.payload
         self.outcome = f"{said.outcome}{f': {said.reason}' if said.reason else ''}"
-        is_complete = said.outcome is payloads.RunOutcome.COMPLETED
-        if not self.has_twin or self.is_twin or not is_complete:
-            return None
-        text = "the fault-free twin is next: as long again, or no time if one is kept"
-        return Sentence(time_s=event.time_s, text=text)
 
     def _counts(self, event: Event[payloads.CountsSampled]) -> None:
         self.counts = {name: getattr(event.payload, name) for name in COUNTS}
@@ -256,6 +264,17 @@ class RunStory:
         if node is not None and event.payload.state == "T":
             node.step_s = None
             node.enter(State.PAUSED, event.time_s)
+
+    def _learner_started(self, event: Event[payloads.LearnerStarted]) -> None:
+        self._turn(event.payload.learner, State.STARTING, State.COMPILING, event.time_s)
+
+    def _compiled(self, event: Event[payloads.LearnerCompiled]) -> None:
+        self._turn(event.payload.learner, State.COMPILING, State.STARTING, event.time_s)
+
+    def _turn(self, name: str, before: State, after: State, time_s: float) -> None:
+        node = self.nodes.get(name)
+        if node is not None and node.state is before:
+            node.enter(after, time_s)
 
     def _step(self, event: Event[payloads.LearnerStep]) -> None:
         if (node := self.nodes.get(event.payload.learner)) is not None:
@@ -382,6 +401,8 @@ class RunStory:
         Kind.NODE_STARTED: _node_started,
         Kind.NODE_EXITED: _node_exited,
         Kind.NODE_PROBED: _node_probed,
+        Kind.LEARNER_STARTED: _learner_started,
+        Kind.LEARNER_COMPILED: _compiled,
         Kind.LEARNER_STEP: _step,
         Kind.MEMBER_JOINED: _joined,
         Kind.MEMBER_SUSPECTED: _suspected,

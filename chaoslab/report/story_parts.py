@@ -36,6 +36,8 @@ class State(StrEnum):
     RESERVE = "in reserve"
     """Not there, and may be brought in."""
     STARTING = "starting"
+    COMPILING = "compiling"
+    """It compiles its steps, or waits for another learner that does."""
     JOINING = "joining"
     """Brought in while training goes on; nothing of it was merged yet."""
     STEPPING = "stepping"

@@ -75,11 +75,13 @@ def run_plan(
     observers: Sequence[Observer] = (),
     *,
     made: Callable[[RunDirectory], object] = lambda _: None,
+    before_twin: Callable[[History], object] = lambda _: None,
     inbox: Inbox | None = None,
 ) -> Iterator[RunDirectory]:
     """Run a plan; the block gets its record, whatever the `outcome` in run.json is.
 
     `made` is told the directory as soon as it is there: other runs may be made under the same root.
+    `before_twin` is told the history of the run, if a twin is yet to be run after it.
     `inbox`: orders of the operators of a game-day, whose run has no twin, which would take as long.
 
     The janitor runs until the end of the block. AbilityError or PlanError before anything was made.
@@ -137,7 +139,9 @@ def run_plan(
                     plan, prepared.schedule.injections, directory, means, basis, seen_by
                 )
                 if wants_twin and outcome is RunOutcome.COMPLETED:
-                    directory.note(twin=twin_run.reused_or_made(run, observers, beside))
+                    directory.note(
+                        twin=twin_run.reused_or_made(run, observers, beside, before_twin)
+                    )
         yield directory
 
 
@@ -305,9 +309,15 @@ class _Twin:
             return None
 
     def reused_or_made(
-        self, run: History, observers: Sequence[Observer], beside: TwinBeside | None
+        self,
+        run: History,
+        observers: Sequence[Observer],
+        beside: TwinBeside | None,
+        before: Callable[[History], object],
     ) -> Mapping[str, Json]:
-        """Fill twin/ from the kept twins or by a run without faults; what came of it."""
+        """Fill twin/ from the kept twins or by a run without faults, which `before` is told; what
+        came of it.
+        """
         is_simulated = self.means.fleet_setup.is_simulated
         goes_on = _SIMULATED_TWIN_GOES_ON if is_simulated else _TWIN_GOES_ON
         tokens = goes_on * twin.reach_tokens(run)
@@ -318,6 +328,7 @@ class _Twin:
         folder = self.directory.make_twin()
         if self.name is not None and twin.fetch(self.name, self.root, folder, run):
             return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
+        before(run)
         pace = run.last(PaceSet)
         step_s = pace.payload.step_s if pace is not None else None
         self._make(folder, step_s, lambda: tokens, observers)

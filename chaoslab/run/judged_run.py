@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chaoslab.checks.base import Check
+from chaoslab.checks.base import Check, Outcome
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.core.garbage import without_collection
@@ -47,11 +47,13 @@ def run_and_judge(
     observers: Sequence[Observer] = (),
     *,
     remember: Callable[[Path], object] = lambda _: None,
+    await_twin: Callable[[Sequence[str]], object] = lambda _: None,
     inbox: Inbox | None = None,
 ) -> Judged:
     """Run, judge, write the reports; `remember` is told the run's directory once it is there.
 
-    `inbox`: orders of the operators of a game-day.
+    `await_twin` is told which checks failed so far, if the twin is yet to be run. `inbox`: orders
+    of the operators of a game-day.
 
     If the harness breaks during the run, the record so far is judged. PlanError and AbilityError
     come before anything was started.
@@ -65,8 +67,14 @@ def run_and_judge(
         own.append(directory)
         remember(directory.path)
 
+    def before_twin(run: History) -> None:
+        findings = judge(run, checks).findings
+        await_twin([one.check for one in findings if one.outcome is Outcome.FAIL])
+
     try:
-        with run_plan(prepared, root, observers, made=made, inbox=inbox) as directory:
+        with run_plan(
+            prepared, root, observers, made=made, before_twin=before_twin, inbox=inbox
+        ) as directory:
             try:
                 found = judge_record(directory, checks)
             except ChaoslabError as error:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -21,6 +21,7 @@ from chaoslab.fleet.base import Ability
 from chaoslab.prepare import plans
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
+from chaoslab.report.console import Plain
 from chaoslab.run import experiment
 from tests import stage
 from tests.fakes import FakeFleet, Troubles
@@ -486,6 +487,17 @@ def test_a_suggested_command_is_carried_out_in_a_folder_with_spaces(
         again = suggested(call(*asked, *out))
         assert call(*again).exit_code == 0, (asked, again)
     assert suggested(call("list", "--plan", "none", *out)) == ["list", *out]
+
+
+def test_before_the_twin_is_run_it_is_said_what_failed_so_far(
+    fleets: FakeFleets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[Sequence[str]] = []
+    monkeypatch.setattr(Plain, "await_twin", lambda _, failed: told.append(failed))
+    plan = PLAN.replace("within: 5s", "within: 100ms") + "twin: true\n"
+    (tmp_path / "one_dies.yaml").write_text(plan)
+    assert [run_once().exit_code, run_once().exit_code] == [1, 1]
+    assert told == [["rejoin"]], "not again: the second run finds the twin of the first"
 
 
 # ---------------------------------------------------------------- records

@@ -3,11 +3,12 @@
 import io
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.plan.model import Stop
-from chaoslab.report.console import Live, draw, fault_bar, screen
+from chaoslab.report.console import Live, Plain, draw, fault_bar, screen
 from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault
 
@@ -71,6 +72,53 @@ def test_without_a_terminal_each_notable_event_is_a_line_and_progress_one_in_fiv
     assert all(line.isprintable() for line in lines), "what a node says is one line of text"
     progress = [line for line in lines if " rounds" in line]
     assert ["50%" in line for line in progress] == [True, True]
+    assert "1 stepping" in progress[-1]
+
+
+def test_a_line_of_progress_has_at_most_80_columns() -> None:
+    stream = io.StringIO()
+    huge = 10**15
+    with screen(stream, RunStory(Stop(rounds=4))) as plain:
+        for event in a_short_run()[:4]:
+            plain.see(event)
+        for second in range(4, 60):
+            plain.see(told(second, Kind.ROUND_MERGED, round=second, committed_tokens=second * huge,
+                           contributors=[WORK]))  # fmt: skip
+    progress = [line for line in stream.getvalue().splitlines() if " round" in line]
+    assert progress
+    assert max(map(len, progress)) <= 80
+
+
+def test_learners_that_compile_are_counted_as_that_and_not_as_ones_that_do_not_step() -> None:
+    stream, story = io.StringIO(), RunStory()
+    first, last = {"learner": "learner-0", "incarnation": 1}, {"loaded": 0, "compiled": 9}
+    with screen(stream, story) as plain:
+        for event in (
+            *a_short_run()[:3],
+            told(4, Kind.LEARNER_STARTED, **first, devices=1, parameters=7.0),
+            told(4, Kind.COUNTS_SAMPLED, alive=2, members=2, stepping=0, contributing=0),
+            told(5, Kind.COUNTS_SAMPLED, alive=2, members=2, stepping=0, contributing=0),
+        ):
+            plain.see(event)
+        assert "1 compiling" in stream.getvalue()
+        for page in (stream.getvalue(), drawn(story)):
+            assert "compiling" in page
+            assert "stepping" not in page
+        plain.see(told(6, Kind.LEARNER_COMPILED, **first, **last, took_s=2.0))
+        assert "compiling" not in drawn(story)
+
+
+@pytest.mark.parametrize("failed", [(), ("rejoin",)])
+def test_what_is_known_before_the_twin_is_said_once(failed: tuple[str, ...]) -> None:
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    for view in (Plain(io.StringIO(), RunStory()), Live(console, RunStory())):
+        with view:
+            for event in a_short_run():
+                view.see(event)
+            view.await_twin(failed)
+        said = [one.text for one in view.story.sentences if "twin" in one.text]
+        assert len(said) == 1
+        assert all(check in said[0] for check in failed)
 
 
 def test_the_picture_shows_lanes_faults_and_counts_and_at_80_columns_nothing_is_cut() -> None:

@@ -107,9 +107,3 @@ def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view(
     story = half_killed().altered(Kind.LEARNER_STEP, lambda _: {"step": "?"})
     told, _ = seen(story.end())
     assert (told.unreadable, told.nodes["learner-1"].state) == (1, State.ENDED)
-
-
-def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
-    for outcome, is_announced in (("aborted", False), ("completed", True)):
-        _, said = seen(Story().finish(outcome), RunStory(has_twin=True))
-        assert any("twin" in one for one in said) is is_announced

@@ -158,11 +158,14 @@ def run_watched(
         return run_and_judge(prepared, out, observers, remember=remember)
     for text in prepared.warnings:
         warn(text)
-    plan = prepared.plan
-    is_next = plan.twin and not prepared.fleet_setup.is_simulated
-    view = RunStory(plan.training.stop, has_twin=is_next)
-    with screen(sys.stderr, view) as watching:
-        return run_and_judge(prepared, out, [watching, *observers], remember=remember)
+    with screen(sys.stderr, RunStory(prepared.plan.training.stop)) as watching:
+        return run_and_judge(
+            prepared,
+            out,
+            [watching, *observers],
+            remember=remember,
+            await_twin=watching.await_twin,
+        )
 
 
 def _next(judged: Judged, run: str) -> tuple[str, str]:

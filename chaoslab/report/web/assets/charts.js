@@ -1,7 +1,7 @@
 /* The charts of a run: each a panel, made from the part of the data that it draws. */
 
 const STATES = {
-  stepping: "", serving: "", starting: "", joining: "nothing merged yet", rejoining: "nothing merged yet", suspected: "no step",
+  stepping: "", serving: "", starting: "", compiling: "", joining: "nothing merged yet", rejoining: "nothing merged yet", suspected: "no step",
   paused: "stopped from outside", blocked: "its disk refuses", dropped: "alive, no member", dead: "", left: "", ended: "", waiting: "", "in reserve": "",
 };
 
