@@ -61,6 +61,7 @@ docs: .venv/installed  ## rewrite what is made from the code: kinds, catalogues,
 
 site: .venv/installed  ## the documentation as pages to read offline: build/site/index.html
 	$(PYTHON) -m mkdocs build --strict --quiet
+	@echo "file://$(CURDIR)/build/site/index.html"
 
 benchmarks: .venv/installed ## measure everything and write the results; a quarter of an hour
 	$(PYTHON) benchmarks/report.py --measure
