@@ -70,9 +70,10 @@ def test_an_empty_folder_gets_plan_workflow_and_test_and_nothing_the_second_time
 
 
 def test_what_no_flag_answers_is_asked(project: Path) -> None:
-    done = init(answers="task\nmy.module:make\ngitlab\n")
+    done = init(answers="task\nmy.module:make\nbooks/*.txt\ngitlab\n")
     assert done.exit_code == 0, done.output
-    assert plan().training.task == "my.module:make"
+    training = plan().training
+    assert (training.task, training.data) == ("my.module:make", "books/*.txt")
     assert GITLAB in files(project)
 
 
@@ -95,16 +96,20 @@ def test_a_learner_of_ones_own_is_in_the_plan(project: Path) -> None:
 
 
 TASK, LEARNER = ("--trains", "task", "--program"), ("--trains", "learner", "--program")
+DATA = ("--data", "stdlib")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "--trains, --program, --ci"),
-        ((*TASK, "a.b"), "--program: "),
-        *(((*trains, name), repr(name)) for trains in (TASK, LEARNER)
+        ((), "--trains, --program, --data, --ci"),
+        ((*TASK, "a.b", *DATA), "--program: "),
+        ((*TASK, "a.b:c"), "--data"),
+        ((*LEARNER, "a.b", *DATA), "--data"),
+        *(((*trains, name, *data), repr(name)) for trains, data in ((TASK, DATA), (LEARNER, ()))
           for name in ("a: [b", "a.b\nc: d")),
-        *(((*trains, "a.\udcff:b"), "--program: ") for trains in (TASK, LEARNER)),
+        *(((*trains, "a.\udcff:b", *data), "--program: ")
+          for trains, data in ((TASK, DATA), (LEARNER, ()))),
         (("--trains", "builtin", "--install", "chaoslab\n  - run: more"), "--install"),
     ],
 )  # fmt: skip

@@ -46,6 +46,7 @@ _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >
 """Instead of a name that an index may give to another package."""
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
 """What YAML reads as it stands."""
+_STDLIB = "stdlib"
 _WORDS = "chaoslab.init.words"
 _UNSET_HINT = (
     "this chaoslab was installed from a folder, so the workflow does not know where to get it, and "
@@ -89,6 +90,9 @@ class Starter:
     has_test: bool
     install: str | None
     """What pip installs in CI, quoted for a shell; None: not known."""
+    data: str | None = None
+    """What a task or the built-in model reads, as plans name it; None: the text of every machine.
+    """
     script: ScriptGate | None = None
     """The gate of a script."""
 
@@ -107,9 +111,10 @@ class Starter:
         if self.script is not None:
             return self.script.plan()
         training = "  model: nano" if self.trains is Trains.BUILTIN else ""
-        program = self.program or ""
-        name = program if _NAME.fullmatch(program) else json.dumps(program)
+        name = _scalar(self.program or "")
         training = f"  task: {name}" if self.trains is Trains.TASK else training
+        if self.data is not None:
+            training += f"\n  data: {_scalar(self.data)}"
         fleet = ""
         if self.trains is Trains.LEARNER:
             fleet = f"\nfleet:\n  programs: {{learner: {name}}}\n"
@@ -121,6 +126,11 @@ class Starter:
         text = (_TEMPLATES / template).read_text(encoding="utf-8")
         pip = _UNSET if self.install is None else f"pip install {self.install}"
         return text.replace("@INSTALL@", pip)
+
+
+def _scalar(text: str) -> str:
+    """As YAML reads it."""
+    return text if _NAME.fullmatch(text) else json.dumps(text)
 
 
 class _WithCommand(click.Command):
@@ -144,7 +154,7 @@ class _WithCommand(click.Command):
     epilog=examples(
         "chaoslab init",
         "chaoslab init --trains builtin --ci github",
-        "chaoslab init --trains task --program my_project.task:make --ci gitlab",
+        "chaoslab init --trains task --program my_project.task:make --data books --ci gitlab",
         "chaoslab init --trains learner --program my_learner --ci none --no-test",
         "chaoslab init --trains script --ci none -- python train.py --out {folder}",
     ),
@@ -160,6 +170,12 @@ class _WithCommand(click.Command):
     metavar="NAME",
     help="Of a task package.module:function, of a learner package.module.",
 )
+@click.option(
+    "--data",
+    metavar="PATH",
+    help="What a task or the built-in model reads: a file, a folder, a glob pattern, or stdlib, "
+    "the text of Python's own library.",
+)
 @sampling_options
 @click.option("--ci", type=click.Choice([one.value for one in Ci]), help="Which workflow to write.")
 @click.option("--test/--no-test", "has_test", default=True, help="Write a pytest file, too.")
@@ -170,11 +186,12 @@ class _WithCommand(click.Command):
     "one was installed from]",
 )
 @json_option
-def command(
+def command(  # noqa: PLR0913  # one for each option
     *,
     folder: Path,
     trains: str | None,
     program: str | None,
+    data: str | None,
     sampling: Sampling,
     ci: str | None,
     has_test: bool,
@@ -196,7 +213,7 @@ def command(
         if trains != Trains.SCRIPT:
             raise PlanError("a command after -- is for --trains script")
         program = command_line(words)
-    starter = _answered(folder, trains, program, ci, has_test=has_test, install=install)
+    starter = _answered(folder, trains, program, data, ci, has_test=has_test, install=install)
     if starter.trains is Trains.SCRIPT:
         starter = replace(starter, script=sampling.gate(starter.program or "", quiet=as_json))
     files = starter.files()
@@ -219,6 +236,7 @@ def _answered(
     folder: Path,
     trains: str | None,
     program: str | None,
+    data: str | None,
     ci: str | None,
     *,
     has_test: bool,
@@ -234,19 +252,25 @@ def _answered(
         elif kind is not Trains.BUILTIN and program is None:
             form = "package.module:function" if kind is Trains.TASK else "package.module"
             program = click.prompt(f"Its name, as {form}", err=True)
+        if kind is Trains.TASK and data is None:
+            what = "Its data: a file, a folder, a glob pattern, or the text of every machine"
+            data = click.prompt(what, default=_STDLIB, err=True)
         system = Ci(ci or _asked("Which CI runs the gate?", {one.value: "" for one in Ci}))
     except click.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise PlanError(
-            "not all questions were answered: pass --trains, --program, --ci; of a script, its "
-            "command after --"
+            "not all questions were answered: pass --trains, --program, --data, --ci; of a script, "
+            "its command after --"
         ) from error
     if kind is Trains.BUILTIN and program is not None:
         raise PlanError("--program names a task or a learner: also write --trains task or learner")
+    if data is not None and kind in (Trains.LEARNER, Trains.SCRIPT):
+        raise PlanError(f"--data is for a task or the built-in model, got --trains {kind}")
     return Starter(
         trains=kind,
         program=program,
+        data=data,
         ci=system,
         has_test=has_test,
         install=_installed(folder, install),
