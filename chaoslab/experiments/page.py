@@ -11,7 +11,6 @@ from typing import Final
 
 from chaoslab import __version__
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.core.units import plural
 from chaoslab.experiments import figure, tables
 from chaoslab.experiments.kinds import KINDS
 from chaoslab.experiments.model import Experiment
@@ -48,14 +47,7 @@ def write(grid: Grid, folder: Path, *, command: str) -> Mapping[str, Path]:
 def block(grid: Grid, *, command: str) -> str:
     """What is generated: command and versions, constants, figure, tables."""
     experiment = grid.experiment
-    cells = plural(len(grid.cells), "cell")
-    chance = (
-        f"{plural(experiment.seeds, 'seed')} each; ± is the half width of the 95 % interval over "
-        "seeds"
-        if grid.kind.is_random
-        else "without chance"
-    )
-    made = f"{cells}, {chance}. Made with {_versions(experiment)}."
+    made = f"{tables.legend(grid)} Made with {_versions(experiment)}."
     parts = [f"```sh\n{command}\n```", made]
     if experiment.constants:
         parts.append(_constants(experiment))

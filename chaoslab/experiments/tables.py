@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import product
 
+from chaoslab.core.units import plural
 from chaoslab.experiments.kinds import KINDS, Kind
 from chaoslab.experiments.model import Experiment, Labels, Published, Table
 from chaoslab.experiments.statistics import Errors, Mean
@@ -59,6 +60,20 @@ def markdown(grid: Grid) -> str:
         for fixed in _places(grid.experiment, table)
     ]
     return "\n\n".join([*parts, *(verdict(grid, one) for one in grid.experiment.published)])
+
+
+def legend(grid: Grid) -> str:
+    """How many cells there are, and what stands in one."""
+    experiment = grid.experiment
+    parts = [f"{plural(len(grid.cells), 'cell')}, without chance"]
+    if grid.kind.is_random:
+        parts = [
+            f"{plural(len(grid.cells), 'cell')}, {plural(experiment.seeds, 'seed')} each",
+            "± is the half width of the 95 % interval over seeds",
+        ]
+    if experiment.published:
+        parts.append("in brackets the published value and the difference")
+    return f"{'; '.join(parts)}."
 
 
 def errors_of(grid: Grid, published: Published) -> Errors:

@@ -16,6 +16,8 @@ from chaoslab.core.errors import ExitCode
 from tests.contracts.fleet_kit import wait_until
 from tests.experiments.studies import SMALL, written
 
+RECORDS = Path("runs/experiments/small")
+
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,10 +33,12 @@ def test_it_prints_the_tables_and_writes_page_table_and_figure() -> None:
     done = run()
     assert done.exit_code == ExitCode.PASS, done.output
     assert "| system | 300k | 1.2M |" in done.stdout
-    assert sorted(path.name for path in Path("small").iterdir()) == [
-        "README.md", "figure.svg", "results.csv",
+    assert "95 % interval" in done.stdout
+    assert sorted(path.name for path in RECORDS.iterdir()) == [
+        "README.md", "figure.svg", "results.csv", "results.jsonl",
     ]  # fmt: skip
-    assert "chaoslab research experiment small.yaml" in Path("small/README.md").read_text()
+    assert sorted(path.name for path in Path().iterdir()) == ["runs", "small.yaml"]
+    assert "chaoslab research experiment small.yaml" in (RECORDS / "README.md").read_text()
     assert "small: 24 simulations" in done.stderr
 
 
@@ -44,25 +48,24 @@ def test_the_page_shows_the_command_as_a_shell_takes_it() -> None:
     words = ["research", "experiment", "my small.yaml", "--set", "seeds=2"]
     done = CliRunner().invoke(main, [*words, "--jobs", "1"])
     assert done.exit_code != ExitCode.REFUSED, done.output
-    page = Path("my small/README.md").read_text()
+    page = (RECORDS / "README.md").read_text()
     assert "chaoslab research experiment 'my small.yaml' --set seeds=2" in page
 
 
 def test_a_second_run_simulates_nothing_and_gives_the_same_bytes() -> None:
     run()
-    first = {path.name: path.read_bytes() for path in Path("small").iterdir()}
+    first = {path.name: path.read_bytes() for path in RECORDS.iterdir()}
     for words, number in (((), 0), (("--fresh",), 24)):
         assert f"small: {number} simulations" in run(*words).stderr
-        assert {path.name: path.read_bytes() for path in Path("small").iterdir()} == first
+        assert {path.name: path.read_bytes() for path in RECORDS.iterdir()} == first
 
 
 def test_a_quick_run_leaves_the_records_of_the_full_one_as_they_are() -> None:
     run()
-    records = Path("runs/experiments/small")
-    before = (records / "results.jsonl").read_bytes()
+    before = (RECORDS / "results.jsonl").read_bytes()
     assert "small: 8 simulations" in run("--quick", "--fresh").stderr
-    assert (records / "results.jsonl").read_bytes() == before
-    assert {path.name for path in (records / "quick").iterdir()} == {
+    assert (RECORDS / "results.jsonl").read_bytes() == before
+    assert {path.name for path in (RECORDS / "quick").iterdir()} == {
         "README.md", "figure.svg", "results.csv", "results.jsonl",
     }  # fmt: skip
     assert "small: 0 simulations" in run("--quick").stderr
@@ -83,7 +86,7 @@ def test_json_is_one_value_on_stdout() -> None:
     assert (0 < goodput["mean"] < 1, goodput["published"]) == (True, 57)
     assert value["published"][0]["is_within"] is True
     assert Path("elsewhere/README.md").is_file()
-    assert not Path("small").exists()
+    assert not (RECORDS / "README.md").exists()
 
 
 def test_a_mistake_in_the_file_is_refused_and_nothing_is_written() -> None:
@@ -104,7 +107,7 @@ def test_an_interrupt_keeps_what_was_simulated(monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr("chaoslab.cli.research.experiment.progress", interrupted)
         assert run().exit_code == ExitCode.INTERRUPTED
-    assert not Path("small").exists()
+    assert not (RECORDS / "README.md").exists()
     assert "small: 19 simulations" in run().stderr
 
 

@@ -113,4 +113,6 @@ def test_the_numbers_of_the_page_are_what_its_command_gives(
     (shown,) = [line for line in stated(study) if only.items() <= line.items()]
     grid = grid_with(ROOT / f"{study}.yaml", tmp_path, only=only)
     (made,) = csv.DictReader(tables.as_csv(grid).splitlines())
-    assert made == shown, f"run `chaoslab research experiment experiments/{study}.yaml`"
+    assert made == shown, (
+        f"run `chaoslab research experiment experiments/{study}.yaml --out experiments/{study}`"
+    )

@@ -43,8 +43,8 @@ QUICK = "quick"
 @click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
               "the records is kept, so that an interrupted experiment goes on.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Folder of page, table and figure. Default: the file's path without its "
-              "suffix.")  # fmt: skip
+              help="Folder of page, table and figure, such as that of a page under version "
+              "control. Default: below --records.")  # fmt: skip
 @click.option("--records", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               default=Path("runs/experiments"), show_default=True,
               help="Folder of the records: one line for each cell and seed.")  # fmt: skip
@@ -61,7 +61,8 @@ def command(  # noqa: PLR0913  # one for each option
     Real runs (`run: plan` in the file) come one after the other, on the plan's own fleet.
 
     FILE has a base, a matrix of settings, seeds, tables and published values; see
-    docs/simulation.md. Written are README.md (the block `results`), results.csv and figure.svg.
+    docs/simulation.md. Written are README.md (of one that is there the block `results`),
+    results.csv and figure.svg.
 
     Exit codes: 0; 1 if the published values are missed by more than the file allows; 2 for a
     mistake in the file, 130 interrupted (the same command goes on).
@@ -80,12 +81,11 @@ def command(  # noqa: PLR0913  # one for each option
     settings = [word for setting in overrides for word in ("--set", setting)]
     again = shlex.join(["chaoslab", "research", "experiment", str(shown_path(file)), *settings,
                         *(["--quick"] if quick else [])])  # fmt: skip
-    usual = folder if quick else file.with_suffix("")
-    written = page.write(grid, out or usual, command=again)
+    written = page.write(grid, out or folder, command=again)
     if as_json:
         print_json(_json(grid, written))
     else:
-        click.echo(tables.markdown(grid))
+        click.echo(f"{tables.legend(grid)}\n\n{tables.markdown(grid)}")
         for path in written.values():
             click.echo(f"wrote {shown_path(path)}", err=True)
     context.exit(_exit_code(grid))
