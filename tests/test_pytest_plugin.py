@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.errors import FleetError
 from chaoslab.core.private_files import open_file
-from chaoslab.pytest_plugin.runs import one_run_at_a_time
+from chaoslab.prepare.plans import Asked
+from chaoslab.pytest_plugin.runs import SharedRuns, make, one_run_at_a_time
 from tests.cli.test_cli import PLAN
 
 pytest_plugins = ["pytester"]
@@ -42,6 +44,20 @@ def fleets(monkeypatch, request):
     monkeypatch.setattr(experiment, "start_janitor", idle)
     return fakes
 """
+
+
+def test_a_cache_that_cannot_be_made_is_a_harness_that_failed_and_no_crash(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "file" / "cache"))
+    shared = SharedRuns(results=tmp_path, root=tmp_path, tell=print)
+    asked = Asked(plan="kill_half", fleet="sim")
+    with pytest.raises(pytest.fail.Exception) as failed:
+        shared.run(asked)
+    assert not failed.value.pytrace
+    with pytest.raises(FleetError):
+        make(asked, tmp_path, print)
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +146,10 @@ def test_a_marked_function_is_a_test_for_each_finding_of_one_run(pytester: pytes
     done = run(pytester, MARKED, "-v", "--chaos-out", "kept", "--junitxml", "all.xml")
     done.assert_outcomes(passed=3)
     names = ("continuity", "rejoin", "verdict")
-    done.stdout.fnmatch_lines([f"*::test_one_dies[[]{name}] PASSED*" for name in names])
+    done.stdout.fnmatch_lines([
+        *(f"one_dies: {phase}, * s" for phase in ("baseline", "inject", "settle")),
+        *(f"*::test_one_dies[[]{name}] PASSED*" for name in names),
+    ])  # fmt: skip
     assert (pytester.path / "calls").read_text() == "called ", "for the verdict, once"
     (record,) = (pytester.path / "kept" / "one_dies").glob("2*")
     assert "seed: 5" in (record / "plan.resolved.yaml").read_text()

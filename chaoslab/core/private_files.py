@@ -48,6 +48,18 @@ def make_folder(path: Path) -> None:
         return
 
 
+def require_folder(path: Path, *, mode: int = 0o777) -> None:
+    """Make a folder with its parents, unless it is there. FleetError if it cannot be made, or not
+    be written to.
+    """
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise FleetError(f"{path}: cannot be made: {error.strerror}") from error
+    if not os.access(path, os.W_OK):
+        raise FleetError(f"{path}: cannot be written to: name another folder")
+
+
 def open_file(root: Path, *names: str, flags: int = os.O_RDONLY) -> int:
     """Descriptor of the file at these names below `root`; a new one gets mode 0600.
 

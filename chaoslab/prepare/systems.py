@@ -20,6 +20,7 @@ from pathlib import Path
 
 from chaoslab.core.cache import cache_folder
 from chaoslab.core.errors import FleetError
+from chaoslab.core.private_files import require_folder
 from chaoslab.plan.model.systems import SYSTEMS
 
 _FOLDER = "systems"
@@ -90,7 +91,7 @@ def _make(system: str, folder: Path, say: Callable[[str], object]) -> None:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """While no other process makes or removes this environment."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    require_folder(folder.parent)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -15,6 +15,7 @@ else of it until a test asks for a run. `pytest_plugin.runs` makes the runs.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -171,9 +172,9 @@ def _part(item: pytest.Item) -> "Part | None":
 class ChaosRun:
     """Runs plans below a folder; its records stay there."""
 
-    def __init__(self, root: Path, home: Path, fleet: str | None = None) -> None:
-        """`root` takes the records; relative paths of plans start at `home`."""
-        self.root, self._home, self._fleet = root, home, fleet
+    def __init__(self, root: Path, config: pytest.Config) -> None:
+        """`root` takes the records; relative paths of plans start at the session's root."""
+        self.root, self._config = root, config
 
     def __call__(
         self,
@@ -194,13 +195,16 @@ class ChaosRun:
         `learners_rejoined` are the first answers, and `explain()` is a text for an assertion.
 
         PlanError and AbilityError if the plan cannot work here; FleetError or HarnessBug if the
-        harness broke. What happened goes to stderr, which pytest shows when the test fails. One run
-        at a time is made on a machine.
+        harness broke. What happened goes to stderr, which pytest shows when the test fails; which
+        phase the run is in is shown at once, unless with -q. One run at a time is made on a
+        machine.
         """
-        from chaoslab.pytest_plugin.runs import asked_for, make  # noqa: PLC0415  # heavy, see above
+        __tracebackhide__ = True
+        from chaoslab.pytest_plugin import runs  # noqa: PLC0415  # heavy, see above
 
-        asked = asked_for(plan, set=set, seed=seed, twin=twin, home=self._home, fleet=self._fleet)
-        judged = make(asked, self.root)
+        home, fleet = self._config.rootpath, self._config.getoption("--chaos-fleet")
+        asked = runs.asked_for(plan, set=set, seed=seed, twin=twin, home=home, fleet=fleet)
+        judged = runs.make(asked, self.root, partial(runs.tell, self._config))
         if judged.error is not None:
             raise judged.error
         return judged.verdict
@@ -216,4 +220,4 @@ def chaos_run(request: pytest.FixtureRequest, tmp_path: Path) -> ChaosRun:
     config = request.config
     out = config.getoption("--chaos-out")
     root = config.invocation_params.dir / out if out else tmp_path / "runs"
-    return ChaosRun(root, config.rootpath, config.getoption("--chaos-fleet"))
+    return ChaosRun(root, config)

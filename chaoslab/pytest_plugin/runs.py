@@ -13,9 +13,10 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shlex import quote
 
@@ -24,8 +25,10 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.left_out import left_out
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
-from chaoslab.core.private_files import open_file, replace_file
+from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, PlanError
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import PhaseEntered, RunStarted
+from chaoslab.core.private_files import open_file, replace_file, require_folder
 from chaoslab.prepare.lacking import lacking
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.prepare.plans import Asked, decode, prepare
@@ -134,6 +137,8 @@ class SharedRuns:
     """A folder that all workers of the session have in common, and no other session."""
     root: Path
     """Takes the records."""
+    tell: Callable[[str], object]
+    """Shows a line to people who wait."""
 
     @classmethod
     def of(cls, config: pytest.Config, temporary: Path) -> "SharedRuns":
@@ -143,16 +148,19 @@ class SharedRuns:
         root = config.invocation_params.dir / out if out else session / "chaoslab-runs"
         results = session / "chaoslab-results"
         results.mkdir(mode=0o700, exist_ok=True)
-        return cls(results=results, root=root)
+        return cls(results=results, root=root, tell=partial(tell, config))
 
     def run(self, asked: Asked) -> Made:
         """The run, made now or before; the test is failed if it was refused or broke."""
         name = hashlib.sha256(asked.again().encode()).hexdigest()[:16]
         path = self.results / f"{name}.json"
         if not path.is_file():
-            with one_run_at_a_time():
-                if not path.is_file():  # no other made it while this one waited
-                    replace_file(path, json.dumps(self._result(asked)))
+            try:
+                with one_run_at_a_time():
+                    if not path.is_file():  # no other made it while this one waited
+                        replace_file(path, json.dumps(self._result(asked)))
+            except FleetError as error:
+                raise pytest.fail.Exception(str(error), pytrace=False) from None
         result = json.loads(path.read_text(encoding="utf-8"))
         if result["error"]:
             pytest.fail(f"{result['error']}\nrecord: {result['record'] or 'none'}", pytrace=False)
@@ -164,22 +172,61 @@ class SharedRuns:
 
     def _result(self, asked: Asked) -> Mapping[str, str | None]:
         try:
-            judged = _carried_out(asked, self.root)
+            judged = _carried_out(asked, self.root, self.tell)
         except ChaoslabError as error:  # refused, or there is no record to judge
             return {"record": None, "error": f"{asked.again()}: {error}"}
         broken = None if judged.error is None else str(judged.error)
         return {"record": str(judged.directory.path), "error": broken}
 
 
-def make(asked: Asked, root: Path) -> Judged:
-    """Run a plan once no other run of a test goes on here; KeyboardInterrupt if it was ended so."""
-    with one_run_at_a_time():
-        return _carried_out(asked, root)
+def make(asked: Asked, root: Path, tell: Callable[[str], object]) -> Judged:
+    """Run a plan once no other run of a test goes on here; KeyboardInterrupt if it was ended so.
+
+    An error leaves without its traceback: where chaoslab found it is of no use to a test.
+    """
+    __tracebackhide__ = True
+    try:
+        with one_run_at_a_time():
+            return _carried_out(asked, root, tell)
+    except ChaoslabError as error:
+        raise error.with_traceback(None) from None
 
 
-def _carried_out(asked: Asked, root: Path) -> Judged:
+def tell(config: pytest.Config, line: str) -> None:
+    """Write a line to pytest's terminal, although what tests write is captured; nothing with -q,
+    or in a worker of pytest-xdist.
+    """
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or config.get_verbosity() < 0:
+        return
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+        terminal.ensure_newline()
+        terminal.write_line(line)
+        terminal.flush()
+
+
+@dataclass(slots=True)
+class _Phases:
+    """An observer that says which phase a run is in."""
+
+    tell: Callable[[str], object]
+    plan: str = ""
+
+    def see(self, event: Event) -> None:
+        """A line for each phase of the run, and of its twin."""
+        said = event.payload if event.kind in (Kind.RUN_STARTED, Kind.PHASE_ENTERED) else None
+        if isinstance(said, RunStarted):
+            self.plan = said.plan
+        elif isinstance(said, PhaseEntered):
+            self.tell(f"{self.plan}: {said.phase}, {event.time_s:.1f} s")
+
+
+def _carried_out(asked: Asked, root: Path, tell: Callable[[str], object]) -> Judged:
     shown = Plain(sys.stderr, RunStory())
-    judged = run_and_judge(prepare(asked), root, [shown], await_twin=shown.await_twin)
+    judged = run_and_judge(
+        prepare(asked), root, [shown, _Phases(tell)], await_twin=shown.await_twin
+    )
     sys.stderr.write(f"the record lies in {judged.directory.path}\n")
     if judged.error is None and judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
@@ -190,7 +237,7 @@ def _carried_out(asked: Asked, root: Path) -> Judged:
 def one_run_at_a_time() -> Iterator[None]:
     """Wait until no test of this user makes a run on this machine: two would slow each other."""
     folder = compilation_cache().parent
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_folder(folder, mode=0o700)
     file = open_file(folder, _LOCK, flags=os.O_RDWR | os.O_CREAT)
     try:
         try:

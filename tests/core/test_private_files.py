@@ -19,6 +19,7 @@ from chaoslab.core.private_files import (
     read,
     remove,
     replace_file,
+    require_folder,
 )
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.harness import is_in_progress
@@ -211,3 +212,17 @@ def test_a_disk_that_is_read_only_is_named_once(
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(FleetError, match=r"run\.json"):
         replace_file(tmp_path / "run.json", "new")
+
+
+def test_a_folder_that_cannot_be_made_or_written_to_is_an_error_with_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_folder(tmp_path / "a" / "b")
+    require_folder(tmp_path / "a" / "b")
+    (tmp_path / "file").touch()
+    for way in ("file", "file/below"):
+        with pytest.raises(FleetError):
+            require_folder(tmp_path / way)
+    monkeypatch.setattr(os, "access", lambda _path, mode: mode != os.W_OK)
+    with pytest.raises(FleetError):
+        require_folder(tmp_path / "a")

@@ -20,6 +20,7 @@ from chaoslab.cli.commands.output import print_result, shown_path, table, typed_
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.private_files import require_folder
 from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import Injection
@@ -161,7 +162,7 @@ class _Search:
             tell=self._tell,
             tries=self.asked.tries,
         )
-        self.folder.mkdir(parents=True, exist_ok=True)
+        require_folder(self.folder)
         self._say(
             f"the whole schedule first, {_count(self.whole)}; at most "
             f"{plural(self.asked.runs, 'run')}{self._length()}"

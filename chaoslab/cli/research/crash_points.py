@@ -22,7 +22,7 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.core.errors import ExitCode, HarnessBug
 from chaoslab.core.events import encode
-from chaoslab.core.private_files import replace_file
+from chaoslab.core.private_files import replace_file, require_folder
 from chaoslab.core.units import plural
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan
@@ -79,7 +79,7 @@ def command(
     """
     given, document = decode(Asked(plan=plan, settings=settings))
     document.refuse(_mistakes(given))
-    out.mkdir(parents=True, exist_ok=True)
+    require_folder(out)
     record = Path(tempfile.mkdtemp(prefix=f"{given.name}-", dir=out.absolute()))
     say = progress("crash-points", "point")
     try:

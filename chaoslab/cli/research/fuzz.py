@@ -14,7 +14,7 @@ from chaoslab.cli.commands.output import (
 )
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
-from chaoslab.core.private_files import replace_file
+from chaoslab.core.private_files import replace_file, require_folder
 from chaoslab.core.units import plural
 from chaoslab.fuzz.search import Shrunk, shrink, try_seeds
 from chaoslab.fuzz.trial import Trial
@@ -109,6 +109,6 @@ def _described(least: Shrunk, trial: Trial) -> str:
 
 
 def _written(plan: FaultPlan, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_folder(path.parent)
     replace_file(path, resolved_yaml(plan))
     return path
