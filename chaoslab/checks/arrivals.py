@@ -20,7 +20,7 @@ from chaoslab.checks.timeline import (
     parts_after,
     training_end_s,
 )
-from chaoslab.checks.violations import Doubt, Violation, time_left
+from chaoslab.checks.violations import Counted, Doubt, Violation, time_left
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     LearnerJoined,
@@ -109,7 +109,8 @@ def _too_few(arrival: Arrival, history: History, asked: int) -> Violation | Doub
         f"{arrival} contributed to {len(arrival.merged)} of {chances} rounds; {asked} are asked for"
     )
     if chances >= FAIR_CHANCES * asked:
-        return _violation(Code.TOO_FEW_CONTRIBUTIONS, arrival, text, arrival.accepted)
+        counted = Counted(len(arrival.merged), asked, "contributions")
+        return _violation(Code.TOO_FEW_CONTRIBUTIONS, arrival, text, arrival.accepted, counted)
     return Doubt(Code.TOO_LITTLE_TIME, text)
 
 
@@ -126,9 +127,11 @@ def _how_far(arrival: Arrival) -> str:
     return f"stepped, but nothing that it sent was accepted in {arrival.room_s:.1f} s"
 
 
-def _violation(code: Code, arrival: Arrival, text: str, event: Event | None) -> Violation:
+def _violation(
+    code: Code, arrival: Arrival, text: str, event: Event | None, counted: Counted | None = None
+) -> Violation:
     seen = event or arrival.started or arrival.story.injecting
-    return Violation.at(seen, code, text, arrival.learner)
+    return Violation.at(seen, code, text, arrival.learner, counted)
 
 
 # ---------------------------------------------------------------- learners that were brought in

@@ -17,6 +17,7 @@ from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import by_label, of_learner
 from chaoslab.checks.violations import (
+    Counted,
     Doubt,
     Measured,
     Violation,
@@ -169,7 +170,8 @@ class Rejoin:
             f"its return; {self.contributions} are asked for"
         )
         if chances >= FAIR_CHANCES * self.contributions:
-            return _violation(Code.TOO_FEW_CONTRIBUTIONS, absence, text, absence.accepted)
+            counted = Counted(len(absence.merged), self.contributions, "contributions")
+            return _violation(Code.TOO_FEW_CONTRIBUTIONS, absence, text, absence.accepted, counted)
         return Doubt(Code.TOO_LITTLE_TIME, text) if is_final else None
 
     def _out_of_date(self, absence: Absence, history: History) -> Violation | None:
@@ -186,12 +188,15 @@ class Rejoin:
             f"{absence.learner} ended with version {versions.get(worst, 0)} of fragment {worst}, "
             f"the syncer with {current[worst]}: it is not up to date"
         )
-        return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1])
+        counted = Counted(lags[worst], self.max_lag, "versions")
+        return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1], counted)
 
 
-def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> Violation:
+def _violation(
+    code: Code, absence: Absence, text: str, event: Event | None, counted: Counted | None = None
+) -> Violation:
     seen = event or absence.since or absence.stories[0].injecting
-    return Violation.at(seen, code, text, absence.learner)
+    return Violation.at(seen, code, text, absence.learner, counted)
 
 
 def _versions(absence: Absence, history: History) -> Mapping[str, int]:

@@ -22,6 +22,14 @@ _SENTENCES_SHOWN = 3
 _SOME_TIME_S = 0.05
 
 
+class Counted(NamedTuple):
+    """What was violated beside the bound of a check: how much there was, of how much."""
+
+    observed: float
+    bound: float
+    unit: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
     """One thing that must not happen, where the journal shows it, and whose doing it was."""
@@ -31,12 +39,21 @@ class Violation:
     seq: int
     text: str
     culprit: str = ""
+    counted: Counted | None = None
+    """None if it is of the bound of the check, or of no number."""
 
     @classmethod
-    def at(cls, event: Event, code: StrEnum, text: str, culprit: str | None = None) -> Self:
+    def at(
+        cls,
+        event: Event,
+        code: StrEnum,
+        text: str,
+        culprit: str | None = None,
+        counted: Counted | None = None,
+    ) -> Self:
         """What an event shows; its source is the culprit, unless another one is named."""
         culprit = event.source if culprit is None else culprit
-        return cls(code=code, seq=event.seq, text=text, culprit=culprit)
+        return cls(code=code, seq=event.seq, text=text, culprit=culprit, counted=counted)
 
 
 class Doubt(NamedTuple):
@@ -74,9 +91,9 @@ def conclude(
 ) -> Finding:
     """FAIL with any violation, else UNKNOWN with any doubt, else PASS.
 
-    `nothing`: the doubt if there are no samples and no other doubts. Without `measured` the number
-    of violations is observed, and none of them is allowed. There is no margin then, nor if
-    something else was violated than the bound.
+    `nothing`: the doubt if there are no samples and no other doubts. Without `measured`, and if
+    something else was violated than its bound, what the first violation counted is observed, or the
+    number of violations, of which none is allowed. There is no margin then.
     """
     found = [one for one in found if one is not None]
     ordered = sorted((v for v in found if isinstance(v, Violation)), key=lambda one: one.seq)
@@ -90,21 +107,20 @@ def conclude(
     else:
         outcome, reason = Outcome.PASS, passed
     codes = [one.code for one in ordered] or [doubt.code for doubt in doubts]
-    observed: float | None = None if outcome is Outcome.UNKNOWN else len(ordered)
-    bound: float = 0
-    unit: str = Unit.VIOLATIONS
-    margin: float | None = None
-    if measured:
+    broke_otherwise = bool(ordered) and (measured is None or measured.worst <= measured.bound)
+    known = next((one.counted for one in ordered if one.counted), None)
+    observed, bound, unit = known or Counted(len(ordered), 0, Unit.VIOLATIONS)
+    margin = best = None
+    if measured and not broke_otherwise:
         observed, bound = round(measured.worst, measured.digits), measured.bound
-        unit = measured.unit
-        broke_otherwise = bool(ordered) and measured.worst <= bound
-        margin = None if broke_otherwise else margin_below(measured.worst, bound, measured.best)
+        unit, best = measured.unit, measured.best
+        margin = margin_below(measured.worst, bound, best)
     return Finding(
         check=check,
         outcome=outcome,
         reason=reason,
         codes=tuple(dict.fromkeys(codes)),
-        observed=observed,
+        observed=None if outcome is Outcome.UNKNOWN and measured is None else observed,
         bound=bound,
         margin=margin,
         samples=samples,
@@ -112,7 +128,7 @@ def conclude(
         evidence=tuple(v.seq for v in ordered[:_EVIDENCE_SHOWN]),
         numbers=numbers or {},
         unit=unit,
-        best=measured.best if measured else None,
+        best=best,
     )
 
 

@@ -195,3 +195,12 @@ def test_injections_carry_status_request_and_measurement_by_target() -> None:
     assert (proved.id, proved.status) == ("injection-0", "proved")
     assert set(proved.measured) == {"learner-1", "learner-3"}
     assert (weak.status, skipped.status) == ("weak", "failed")
+
+
+def test_evidence_that_is_the_same_of_several_targets_is_said_once() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3").train(6).heal().train(9).end()
+    (one,) = injections(story.history())
+    assert one.reason == "learner-1, learner-3 each was seen to suffer"
+    other = story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"text": "learner-3 limped"})
+    (one,) = injections(other.history())
+    assert one.reason == "learner-1 was seen to suffer; learner-3 limped"

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from chaoslab.checks.base import Outcome
+from chaoslab.checks.base import Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import (
+    Counted,
     Doubt,
+    Measured,
     Violation,
     conclude,
     margin_above,
@@ -45,6 +47,24 @@ def test_a_finding_has_each_code_once_in_the_order_of_the_record() -> None:
     assert conclude("c", [DOUBT, DOUBT], passed="p", samples=3).codes == (DOUBT.code,)
     assert conclude("c", [], passed="p", samples=0).codes == (Code.NOTHING_TO_JUDGE,)
     assert conclude("c", [], passed="p", samples=3).codes == ()
+
+
+def test_a_finding_shows_the_number_that_was_violated_and_not_one_that_was_kept() -> None:
+    kept, broken = Measured(3.2, 60.0, Unit.SECONDS), Measured(61.0, 60.0, Unit.SECONDS)
+    few = Violation(
+        code=Code.TOO_FEW_CONTRIBUTIONS, seq=4, text="few", counted=Counted(2, 3, "contributions")
+    )
+    for found, measured, shown in (
+        ([few], kept, (2, 3, "contributions")),
+        ([violation(3, "a"), few], kept, (2, 3, "contributions")),
+        ([violation(3, "a")], kept, (1, 0, Unit.VIOLATIONS)),
+        ([few], broken, (61.0, 60.0, Unit.SECONDS)),
+        ([], kept, (3.2, 60.0, Unit.SECONDS)),
+        ([DOUBT], kept, (3.2, 60.0, Unit.SECONDS)),
+    ):
+        one = conclude("c", found, passed="p", samples=1, measured=measured)
+        assert (one.observed, one.bound, one.unit) == shown
+        assert (one.margin is None) is (one.best is None) is (shown[2] != Unit.SECONDS)
 
 
 @pytest.mark.parametrize(
