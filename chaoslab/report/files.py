@@ -31,6 +31,7 @@ from chaoslab.report.wording import (
     margin,
     record_name,
     value,
+    worst_first,
 )
 
 VERDICT_JSON = "verdict.json"
@@ -187,7 +188,7 @@ def _findings(verdict: Verdict) -> tuple[str, str]:
             value(one.bound, one.unit),
             margin(one),
         )
-        for one in verdict.findings
+        for one in worst_first(verdict)
     ]
     rows += [("not judged", f"`{one.name}`", one.reason, "", "", "") for one in verdict.not_judged]
     return "### Findings", _table(head, rows)

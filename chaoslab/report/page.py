@@ -39,6 +39,7 @@ from chaoslab.report.wording import (
     counted,
     is_known_script,
     margin,
+    worst_first,
 )
 
 STYLES = {
@@ -193,7 +194,7 @@ def _findings(verdict: Verdict) -> Table:
     table.add_column("check", no_wrap=True)
     table.add_column("why", ratio=1)
     table.add_column("margin", justify="right", no_wrap=True)
-    for finding in verdict.findings:
+    for finding in worst_first(verdict):
         style = STYLES[OUTCOME_TONES[finding.outcome]]
         outcome = Text(finding.outcome.value, style=style)
         table.add_row(outcome, finding.check, Text(finding.reason), margin(finding))

@@ -6,7 +6,7 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,9 @@ from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import outages
 from chaoslab.checks.participation import Participation
-from chaoslab.checks.resume import began_anew
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.resume import Resume, began_anew
 from chaoslab.checks.timeline import baseline_end_s, is_script, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
 from chaoslab.checks.work_lost import WorkLost
@@ -45,6 +47,8 @@ OUTCOME_TONES: Mapping[Outcome, Tone] = {
     Outcome.UNKNOWN: Tone.FAULT,
 }
 _NONE_DUE = "none due"
+_OF_RETURNS = (Participation.name, Rejoin.name, Resume.name)
+"""Checks without which learners that are back are not well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,8 @@ def _continued(verdict: Verdict, history: History) -> Answer:
         gap = f"it began anew at {seconds(anew.time_s)}"
     if tone is Tone.GOOD and _has_failed(verdict, Cadence.name):
         gap, tone = f"{gap}; then rounds came too rarely", Tone.FAULT
+    if tone is Tone.GOOD and _has_failed(verdict, Continuity.name):
+        tone = Tone.FAULT
     return Answer(
         question="Did training continue?",
         word=_WORDS[verdict.training_continued],
@@ -85,8 +91,8 @@ def _continued(verdict: Verdict, history: History) -> Answer:
     )
 
 
-def _has_failed(verdict: Verdict, check: str) -> bool:
-    return any(one.check == check and one.outcome is Outcome.FAIL for one in verdict.findings)
+def _has_failed(verdict: Verdict, *checks: str) -> bool:
+    return any(one.check in checks and one.outcome is Outcome.FAIL for one in verdict.findings)
 
 
 def _gap(verdict: Verdict, history: History) -> str:
@@ -148,7 +154,7 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
     have_all = next(answer for answer in (False, None, True) if answer in found)
     tone = _TONES[have_all]
     is_whole = not any(since.left for since in verdict.worked_since.values())
-    if tone is Tone.GOOD and (not is_whole or _has_failed(verdict, Participation.name)):
+    if tone is Tone.GOOD and not (is_whole and not _has_failed(verdict, *_OF_RETURNS)):
         tone = Tone.FAULT
     return Answer(question=question, word=_WORDS[have_all], text=text, tone=tone)
 
@@ -179,6 +185,12 @@ def counted(verdict: Verdict) -> str:
     """How many injections there were, by status: `27 injections: 26 proved, 1 moot`."""
     counts = ", ".join(f"{n} {status}" for status, n in verdict.injection_counts.items() if n)
     return f"{plural(len(verdict.injections), 'injection')}: {counts}"
+
+
+def worst_first(verdict: Verdict) -> Sequence[Finding]:
+    """What failed, what is not known, what passed; each in the order of the verdict."""
+    order = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.PASS)
+    return sorted(verdict.findings, key=lambda one: order.index(one.outcome))
 
 
 def margin(finding: Finding) -> str:

@@ -111,12 +111,25 @@ def test_a_marked_line_is_told_in_words_and_if_it_cannot_be_read_by_its_kind(
     assert shown in marked
 
 
-def test_a_pass_shows_its_whole_timeline_and_no_hint() -> None:
+def test_a_pass_shows_what_faults_did_and_no_hint() -> None:
     history = half_killed().end().history()
     verdict = judge(history, [Continuity(), Rejoin()])
-    text = shown(run_page(verdict, history, PLACE, record=RECORD))
-    assert "▶" not in text
-    assert "What to try" not in text
+    text, whole = (
+        shown(run_page(verdict, history, PLACE, record=RECORD, whole=whole))
+        for whole in (False, True)
+    )
+    for page in (text, whole):
+        assert "▶" not in page
+        assert "What to try" not in page
+        assert "injection-0 is healed" in page
+    assert ("left out" in text, "left out" in whole) == (True, False)
+
+
+def test_what_failed_stands_first() -> None:
+    history = half_killed().end().history()
+    verdict = judge(history, [Continuity(), Rejoin(within_s=0.1)])
+    text = shown(verdict_page(verdict, history, PLACE))
+    assert text.index(" FAIL      rejoin") < text.index(" PASS      continuity")
 
 
 def test_a_long_command_of_a_hint_is_neither_broken_nor_cut(tmp_path: Path) -> None:

@@ -106,6 +106,20 @@ def heard_late(history: History) -> History:
     )
 
 
+def test_an_answer_is_green_only_if_the_check_of_the_same_thing_holds() -> None:
+    history = half_killed().train(9).end().history()
+    soon, long = Rejoin(within_s=0.1), Rejoin(within_s=60)
+    never = Continuity(max_gap=0.1)
+    for checks, tones in (
+        ([Continuity(), long], [Tone.GOOD, Tone.GOOD]),
+        ([Continuity(), soon], [Tone.GOOD, Tone.FAULT]),
+        ([never, long], [Tone.FAULT, Tone.GOOD]),
+    ):
+        first, second, *_ = answers(judge(history, checks), history)
+        assert [first.tone, second.tone] == tones
+        assert (first.word, second.word) == ("yes", "yes")
+
+
 def test_answer_and_check_tell_the_same_gap_at_the_same_time() -> None:
     in_time = half_killed().end().history()
     for history in (in_time, heard_late(in_time)):

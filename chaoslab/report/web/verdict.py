@@ -22,7 +22,7 @@ from chaoslab.core.events import Event, Json, MalformedEvent, encode
 from chaoslab.core.payloads import LearnerJoined
 from chaoslab.record.history import FaultStory, History
 from chaoslab.report.samples import digits
-from chaoslab.report.wording import answers, counted, is_known_script, margin, value
+from chaoslab.report.wording import answers, counted, is_known_script, margin, value, worst_first
 
 _LINES_MOST, _LINE_MOST = 100, 320
 """Journal lines on a page, and characters of the data of each."""
@@ -35,8 +35,8 @@ def verdict_data(verdict: Verdict, history: History) -> Mapping[str, Json]:
     """Everything that the page shows of a verdict. `history` is as it lies on disk."""
     timed = as_it_happened(history)
     lines = _Lines(history)
-    worst_first = sorted(verdict.findings, key=lambda one: _ORDER.index(one.outcome))
-    for finding in worst_first:
+    findings = worst_first(verdict)
+    for finding in findings:
         lines.name(finding.evidence)
     return {
         "outcome": verdict.outcome.value,
@@ -46,7 +46,7 @@ def verdict_data(verdict: Verdict, history: History) -> Mapping[str, Json]:
             {"question": one.question, "word": one.word, "text": one.text, "tone": one.tone.value}
             for one in answers(verdict, history)
         ],
-        "findings": [_finding(one) for one in worst_first],
+        "findings": [_finding(one) for one in findings],
         "not_judged": [[one.name, one.reason] for one in verdict.not_judged],
         "injections": list(_injections(verdict, history, lines)),
         "injections_counted": counted(verdict) if verdict.injections else "",
@@ -56,9 +56,6 @@ def verdict_data(verdict: Verdict, history: History) -> Mapping[str, Json]:
         "journal": verdict.journal.to_json() if verdict.journal else None,
         "lines": lines.said,
     }
-
-
-_ORDER = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.PASS)
 
 
 def sentence(verdict: Verdict) -> str:

@@ -111,13 +111,29 @@ def test_a_finding_opens_by_key_and_shows_its_journal_lines(reports: Reports) ->
     story = Story().baseline().kill("learner-1").train(6).heal(restarts=False)
     page = reports.open(story.train(40).settle().end(), "fails")
     assert page.js("document.querySelector('.finding').open"), "one that fails is open at once"
-    page.js("(() => { const all = [...document.querySelectorAll('#findings .finding')];"
+    page.js("(() => { const all = [...document.querySelectorAll('.finding')];"
             "window.last = all.find((one) => !one.open && one.querySelector('.lines'));"
             "window.last.querySelector('summary').focus(); })()")  # fmt: skip
     page.press("Enter")
     assert page.js("window.last.open")
     line = page.js("window.last.querySelector('.lines code').textContent")
     assert re.search(r"^[a-z.]+ \S+, line \d+ {", line)
+
+
+def test_what_is_not_pass_stands_above_the_charts_and_what_is_below(reports: Reports) -> None:
+    page = reports.open(whole_story())
+    sections = page.js("[...document.querySelectorAll('section')].map((one) => one.id)")
+    assert sections[:3] == ["findings", "over-time", "passed"]
+    outcomes = "[...document.querySelectorAll('#{} .tag')].map((one) => one.textContent)"
+    above, below = (page.js(outcomes.format(one)) for one in ("findings", "passed"))
+    assert {"PASS" in one for one in above} == {False}
+    assert {"PASS" in one for one in below} == {True}
+
+
+def test_charts_of_links_are_closed_where_no_fault_acts_on_a_link(reports: Reports) -> None:
+    closed = "document.querySelectorAll('#charts details:not([open]) > figure').length"
+    assert reports.open(half_killed().end(), "killed").js(closed) > 0
+    assert reports.open(whole_story()).js(closed) == 0
 
 
 def test_a_time_in_the_evidence_leads_to_the_charts(reports: Reports) -> None:

@@ -37,7 +37,7 @@ def blocked(*, is_snapshot: bool) -> Story:
     ("story", "node", "shown"),
     [
         (half_killed().end(), "learner-1", "stepping, dead, rejoining, stepping, ended"),
-        (half_killed().end(), "learner-0", "starting, stepping, ended"),
+        (half_killed().end(), "learner-0", "starting, compiling, stepping, ended"),
         (lost_syncer(), "syncer", "starting, serving, dead, starting, serving, ended"),
         (blocked(is_snapshot=False), "syncer", "starting, serving, blocked, serving, ended"),
         (blocked(is_snapshot=True), "syncer", "starting, serving, ended"),

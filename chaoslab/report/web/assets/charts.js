@@ -210,6 +210,8 @@ function lossPanel(axis, run, twin) {
       const high = Math.max(...found.map((one) => one[1]), ...seen);
       if (!(high >= low)) return 0;
       const y = valueAxis(panel, low, high === low ? low + 1 : high, "");
+      const first = Math.max(...curves.map((curve) => curve.data.mean.find((value) => value !== null)));
+      if (first > high && part.from > axis.from) panel.add("text", { x: axis.left + 6, y: 12 }, `↑ from ${short(first)}`);
       const over = (axis.to - axis.from) / 60;
       const number = drawCurves(panel, curves.map((curve) => ({ ...curve, over })), y);
       for (const [kind, points, shift] of dots) {

@@ -19,7 +19,7 @@ function draw(data) {
     element("div", { class: "axis" },
       element("div", { class: "tools" }, tool("−", "See more", () => axis.zoom(2)), tool("+", "See less, closer", () => axis.zoom(0.5)), tool("All", "See the whole run", () => axis.all()),
         element("span", { class: "dim keys" }, "drag to zoom · ← → cursor · + − 0"), now), ruler.drawing),
-    ...panels.map((panel) => panel.node), cursor, selection, spoken);
+    ...folded(panels, run), cursor, selection, spoken);
   const jump = {
     label: (time) => axis.label(time),
     to(time) {
@@ -41,11 +41,22 @@ function draw(data) {
   };
   const page = document.getElementById("page");
   page.replaceChildren(...[
-    headline(data, themeSwitch()), section("over-time", "The run over time", "", [area]),
-    ...(verdict ? [findings(verdict, jump), faults(verdict, jump), clocks(verdict, jump), ledger(verdict)] : []), story(run, jump), plan(data),
+    headline(data, themeSwitch()), verdict ? problems(verdict, jump) : null, section("over-time", "The run over time", "", [area]),
+    ...(verdict ? [passed(verdict, jump), faults(verdict, jump), clocks(verdict, jump), ledger(verdict)] : []), story(run, jump), plan(data),
   ].filter(Boolean));
   steer(axis, area, selection);
   fit(axis, area, [...run.faults.map((fault) => fault.spec || fault.injection), ...run.lanes.map((lane) => lane.node)]);
+}
+
+const LINK_CHARTS = ["chart-rates", "chart-delays"];
+
+/** The panels; those of links are closed where no fault acts on a link. */
+function folded(panels, run) {
+  const nodes = panels.map((panel) => panel.node);
+  const links = nodes.filter((node) => LINK_CHARTS.includes(node.id));
+  const others = nodes.filter((node) => !links.includes(node));
+  if (!links.length || run.links.rows.length) return [...others, ...links];
+  return [...others, element("details", { class: "folded" }, element("summary", {}, "Links: no fault acts on them"), links)];
 }
 
 /** Ticks, and the phases of the run above them. */
@@ -112,7 +123,7 @@ function keep(name, value) {
 
 /** On paper everything but the plan is open, and closed again after. */
 function openForPrint() {
-  const opened = [...document.querySelectorAll("details.finding:not([open])")];
+  const opened = [...document.querySelectorAll("details.finding:not([open]), details.finding details:not([open])")];
   opened.forEach((one) => { one.open = true; });
   window.addEventListener("afterprint", () => opened.forEach((one) => { one.open = false; }), { once: true });
 }

@@ -30,7 +30,8 @@ function journalLines(seqs, count, lines, jump) {
     return element("li", {}, jumper(time, jump), element("code", {}, element("b", {}, kind), ` ${source}, line ${seq + 1} `, element("span", { class: "dim" }, text)));
   });
   const more = count - seqs.length;
-  return [element("p", { class: "dim" }, `Lines of journal.jsonl behind it${more > 0 ? ` (the first ${seqs.length} of ${count})` : ""}:`), element("ol", { class: "lines" }, items)];
+  return element("details", {}, element("summary", { class: "dim" }, `Lines of journal.jsonl behind it (${more > 0 ? `the first ${seqs.length} of ` : ""}${count})`),
+    element("div", {}, element("ol", { class: "lines" }, items)));
 }
 
 function jumper(time, jump) {
@@ -48,25 +49,36 @@ function marginBar(margin) {
     shape("rect", { class: `bar ${margin < 0 ? "bad" : "good"}`, x: share < 0 ? 28 + share : 28, y: 3, width: Math.max(1, Math.abs(share)), height: 6 }));
 }
 
-function findings(verdict, jump) {
-  const failed = verdict.findings.filter((one) => one.outcome !== "PASS").length;
-  return section("findings", "Findings", `${plural(verdict.findings.length, "check")}, ${failed ? `${failed} not PASS` : "all PASS"}; the margin is the distance to the bound as a share of it`,
-    [...verdict.findings.map((one) => finding(one, verdict.lines, jump)), ...verdict.not_judged.map(notJudged)]);
+/** What is not PASS, the worst first: above the charts. */
+function problems(verdict, jump) {
+  const found = verdict.findings.filter((one) => one.outcome !== "PASS");
+  if (!found.length) return null;
+  return section("findings", "What is not PASS", `${found.length} of ${plural(verdict.findings.length, "check")}`,
+    found.map((one, at) => finding(one, verdict.lines, jump, at === 0)));
+}
+
+/** What holds, and what was not judged. */
+function passed(verdict, jump) {
+  const found = verdict.findings.filter((one) => one.outcome === "PASS");
+  const isAll = found.length === verdict.findings.length;
+  return section(isAll ? "findings" : "passed", isAll ? "Findings" : "What is PASS", `${found.length} of ${plural(verdict.findings.length, "check")}; the margin is the distance to the bound as a share of it`,
+    [...found.map((one) => finding(one, verdict.lines, jump, false)), ...verdict.not_judged.map(notJudged)]);
 }
 
 function notJudged([name, reason]) {
   return element("p", { class: "dim" }, "not judged: ", element("code", {}, name), ` ${reason}`);
 }
 
-function finding(one, lines, jump) {
+function finding(one, lines, jump, isOpen) {
+  const value = one.outcome !== "PASS" && one.observed !== "" ? element("b", {}, ` ${one.observed}, bound ${one.bound}`) : null;
   const known = [
     ["observed", one.observed], ["bound", one.bound], ["margin", one.margin_text], ["samples", one.samples ? String(one.samples) : ""],
     ["named", one.culprits.join(", ")], ["codes", one.codes.join(", ")],
   ].filter(([, value]) => value !== "" && value !== null);
-  return element("details", { class: "finding", open: one.outcome === "PASS" ? null : "" },
+  return element("details", { class: "finding", open: isOpen ? "" : null },
     element("summary", {},
       element("span", { class: `tag ${TONES[one.outcome]}` }, `${SIGNS[one.outcome]} ${one.outcome}`), element("code", {}, one.check),
-      element("span", { class: "why" }, coded(one.reason)), element("span", { class: "margin" }, marginBar(one.margin), one.margin_text)),
+      element("span", { class: "why" }, coded(one.reason), value), element("span", { class: "margin" }, marginBar(one.margin), one.margin_text)),
     element("div", {}, pairs([...known, ...Object.entries(one.numbers).map(([key, value]) => [key.replaceAll("_", " "), plain(value)]).filter(([, value]) => value)]),
       journalLines(one.evidence, one.evidence_count, lines, jump)));
 }
@@ -85,13 +97,23 @@ function injection(one, lines, jump) {
   const targets = Object.keys({ ...one.requested, ...one.measured });
   const table = targets.length === 0 ? null : element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Evidence of ${one.id}` }, element("table", {},
     element("thead", {}, element("tr", {}, ["target", "asked", "measured"].map((name) => element("th", {}, name)))),
-    element("tbody", {}, targets.map((target) => element("tr", {}, element("td", {}, target), element("td", {}, plain(one.requested[target])), element("td", {}, plain(one.measured[target])))))));
+    element("tbody", {}, alike(targets.map((target) => [target, plain(one.requested[target]), plain(one.measured[target])])).map((row) => element("tr", {}, row.map((text) => element("td", {}, text)))))));
   return element("details", { class: "finding", open: ["proved", "moot"].includes(one.status) ? null : "" },
     element("summary", {},
       element("span", { class: `tag ${TONES[one.status] ?? ""}` }, `${SIGNS[one.status] ?? ""} ${one.status}`), element("code", {}, one.spec ?? one.id),
       element("span", { class: "why" }, coded(`${one.fault} on ${one.targets.join(", ")}: ${one.reason}`)),
       element("span", { class: "margin" }, one.from_s === undefined ? null : jumper(one.from_s, jump))),
     element("div", {}, pairs(known), table, journalLines(one.evidence, one.evidence_count ?? 0, lines, jump)));
+}
+
+/** Rows [name, …] that are the same but for the name, as one row with all names. */
+function alike(rows) {
+  const found = new Map();
+  for (const [name, ...rest] of rows) {
+    const key = JSON.stringify(rest);
+    found.set(key, [...(found.get(key) ?? []), name]);
+  }
+  return [...found].map(([key, names]) => [names.join(", "), ...JSON.parse(key)]);
 }
 
 // ------------------------------------------------------------------------------------- the way back

@@ -102,7 +102,7 @@ function steer(axis, area, selection) {
     selection.style.width = `${high - low}px`;
   });
   area.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || event.target.closest("button") || isOutside(at(event))) return;
+    if (event.button !== 0 || event.target.closest("button, summary") || isOutside(at(event))) return;
     if (event.pointerType !== "touch") began = at(event);
     axis.point(axis.time(at(event)));
   });
