@@ -25,7 +25,7 @@ import pytest
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.left_out import left_out
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, PlanError
+from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import PhaseEntered, RunStarted
 from chaoslab.core.private_files import open_file, replace_file, require_folder
@@ -182,12 +182,15 @@ class SharedRuns:
 def make(asked: Asked, root: Path, tell: Callable[[str], object]) -> Judged:
     """Run a plan once no other run of a test goes on here; KeyboardInterrupt if it was ended so.
 
-    An error leaves without its traceback: where chaoslab found it is of no use to a test.
+    What is wrong with the plan or the machine leaves without its traceback: where chaoslab found it
+    is of no use to a test.
     """
     __tracebackhide__ = True
     try:
         with one_run_at_a_time():
             return _carried_out(asked, root, tell)
+    except HarnessBug:
+        raise
     except ChaoslabError as error:
         raise error.with_traceback(None) from None
 
