@@ -324,16 +324,23 @@ class Injector:
         except FleetError as error:
             return str(error)
         left = [what for still_there in one.still_there for what in still_there()]
-        return "; ".join([*left, *self._missing(one.injection)])
+        return "; ".join([*left, *self._not_restored(one)])
 
-    def _missing(self, injection: Injection) -> Iterator[str]:
-        """Targets that the fleet takes for alive, and that have no process seen from outside."""
+    def _not_restored(self, one: OpenInjection) -> Iterator[str]:
+        """Targets that the fleet takes for alive, and that, seen from outside, have no process, or
+        one that is stopped although no other fault is open on it.
+        """
         self.recorder.drain()
-        for name in injection.targets:
+        under_others = targets_of(other for other in self._opened if other is not one)
+        for name in one.injection.targets:
             seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
             said = self.recorder.take(seen).payload
-            if node.is_alive and isinstance(said, NodeProbed) and said.state == "gone":
+            if not (node.is_alive and isinstance(said, NodeProbed)):
+                continue
+            if said.state == "gone":
                 yield f"{name} has no process"
+            elif said.state == "T" and name not in under_others:
+                yield f"{name} is still stopped"
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer, or

@@ -126,6 +126,16 @@ def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
     assert said.payload.reason == "learner-1 has no process"
 
 
+def test_a_target_that_stays_stopped_is_not_healed(tmp_path: Path) -> None:
+    pause = replace(HALF, settings=FakePause(), fault="process.pause", targets=("learner-1",))
+    stage = Stage(tmp_path, [pause])
+    vars(stage.fleet).update(resume=lambda name: None)
+    history = stage.execute()
+    assert history.faults[0].healed is None
+    (said,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert said.payload.reason == "learner-1 is still stopped"
+
+
 def test_a_learner_that_crashes_at_the_start_is_named_with_its_last_words(tmp_path: Path) -> None:
     stage = Stage(tmp_path, troubles=Troubles(crash_at_start=frozenset({"learner-2"})))
     log = stage.directory.nodes / "learner-2" / "1" / "stderr.log"

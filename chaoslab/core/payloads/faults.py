@@ -100,7 +100,7 @@ class FaultHealing(OfInjection, kind=Kind.FAULT_HEALING):
 
 
 class FaultHealed(OfInjection, kind=Kind.FAULT_HEALED):
-    """A check showed that nothing of the fault is left."""
+    """It was undone, and no target was left without a process, or stopped."""
 
     because: str = ""
 
