@@ -12,6 +12,8 @@ one with newer checks. A check that crashes is UNKNOWN, and so is a run without 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from traceback import extract_tb
 
 from chaoslab.checks.answer_checks import (
     LearnersRejoin,
@@ -257,9 +259,10 @@ def _weighed(check: Check, record: Record) -> Finding:
     """
     finding, crash = _tried(check, record.history)
     if crash is not None:
-        return unknown(
-            check.name, Code.CHECK_CRASHED, f"the check crashed: {type(crash).__name__}: {crash}"
-        )
+        last = extract_tb(crash.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}"
+        text = f"the check crashed in {where}: {type(crash).__name__}: {crash}"
+        return unknown(check.name, Code.CHECK_CRASHED, text)
     again = None
     is_asked = finding.outcome is Outcome.FAIL or isinstance(check, _ANSWERS)
     if is_asked and record.undisturbed is not None:

@@ -105,6 +105,8 @@ def _why_not(protocol: type, name: str, thing: object) -> str:
     own = getattr(thing, "name", "")
     if "name" in protocol.__annotations__ and own != name:
         return f"its name is {own!r}, but its entry point is {name!r}"
+    if protocol is Fault and "." not in name:
+        return f"its name has no family: call it family.{name}"
     if wrong := _called_otherwise(protocol, thing):
         return f"its {wrong} cannot be called as that of {promised}"
     shared = keys_in(FleetSpec) if protocol in (FleetSettings, LinksSettings) else ()

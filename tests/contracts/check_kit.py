@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, replace
 
 from chaoslab.checks.base import Check, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Event, encode
 from chaoslab.record.history import History
 from tests.histories import Story, half_killed
@@ -60,6 +61,10 @@ def untouched(name: str) -> list[Event]:
     return copy.deepcopy(list(whole(name).events))
 
 
+CODES = frozenset(code.value for code in Code)
+"""Those of chaoslab; of another package: a family, a dot and a name."""
+
+
 class CheckKit:
     """Subclasses provide the fixture `check`: an instance with any settings, or several in turn."""
 
@@ -74,6 +79,7 @@ class CheckKit:
             before = untouched(name)
             finding = check.judge(whole(name))
             assert finding.check == check.name
+            assert all(code in CODES or "." in code for code in finding.codes), finding.codes
             assert len(finding.reason.splitlines()) == 1, name
             if finding.outcome is Outcome.PASS:
                 assert finding.samples > 0, name

@@ -138,6 +138,13 @@ def test_what_cannot_be_used_is_refused_with_its_package_and_the_reason(
     assert all(part in str(told.value) for part in (f"{package}:X", group, says))
 
 
+def test_a_fault_without_a_family_is_refused(packages: Packages) -> None:
+    code = FAULT.replace("t.x", "nap")
+    packages.install("kinds_no_family", Group.FAULTS, "nap = kinds_no_family:X", code=code)
+    with pytest.raises(PackageError, match=r"family\.nap"):
+        kinds.__wrapped__()
+
+
 @pytest.mark.parametrize(
     ("why_not", "own"),
     [
