@@ -11,26 +11,35 @@ it is refused.
 
 import signal as signals
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import ClassVar, Self
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, not_started, probed
+from chaoslab.core.payloads import HostLost, NodeRelieved, NodeStressed
+from chaoslab.fleet.base import (
+    Ability,
+    Damage,
+    Node,
+    NodeSite,
+    NodeSpec,
+    host_number,
+    not_started,
+    probed,
+)
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.stressors import Stressor
+from chaoslab.fleet.stressors import Slowness, Stressor
 from chaoslab.links.base import Link
 from chaoslab.sim.clock import Agenda, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.disk_faults import DiskFaults
-from chaoslab.sim.hosts import Hosts
 from chaoslab.sim.learner import Learner
 from chaoslab.sim.links import SimLinks
-from chaoslab.sim.lives import Lives
-from chaoslab.sim.network import Network
-from chaoslab.sim.slowing import Slowing
-from chaoslab.sim.world import World
+from chaoslab.sim.lives import Lives, Place
+from chaoslab.sim.process import HOOK_S
+from chaoslab.sim.world import Network, World
 
 
 class SimFleet:
@@ -57,9 +66,7 @@ class SimFleet:
             cores=Cores(self._agenda, costs.cores) if costs.cores else None,
         )
         self._lives = Lives(self._world)
-        self._slowing = Slowing(self._world, self._lives)
         self._disks = DiskFaults(self._world, self._lives)
-        self._hosts = Hosts(self._lives)
         self._node_links = node_links or NodeLinks(clock=clock)
         if isinstance(self._node_links.made_by, SimLinks):
             self._node_links.made_by.attach(network)
@@ -154,21 +161,81 @@ class SimFleet:
 
     def kill_host(self, name: str, host: int) -> None:
         """See `HasHosts.kill_host`."""
-        self._hosts.kill_host(name, host)
+        self._lives.living(name)
+        place = self._lives.place(name)
+        index = host_number(place.spec, host)
+        place.sent.append("SIGKILL")
+        if place.spec.hosts is None:
+            self._lives.end(place, signal="SIGKILL")
+        else:
+            self._lose_host(place, index, "SIGKILL")
 
     def fail_chip(self, name: str, host: int) -> None:
         """See `HasHosts.fail_chip`."""
-        self._hosts.fail_chip(name, host)
+        self._lives.living(name)
+        place = self._lives.place(name)
+        index = host_number(place.spec, host)
+        if not place.spec.hears:
+            raise FleetError(f"{name} was started without test hooks")
+        place.sent.append("SIGABRT")
+        self._lose_host(place, index, "SIGABRT")
+
+    def _lose_host(self, place: Place, host: int, signal: str) -> None:
+        """By a test hook, which is not read while the learner is stopped. A learner of several
+        hosts is one process here, which ends with each of them.
+        """
+        process = place.process
+        if process is None:
+            return
+
+        def lose() -> None:
+            if place.spec.hosts is not None:
+                process.say(
+                    HostLost,
+                    learner=process.name,
+                    incarnation=process.incarnation,
+                    host=host,
+                    reason=f"ended by {signal}",
+                    signal=signal,
+                )
+            self._lives.end(place, signal=signal)
+
+        process.later_beside(HOOK_S, lose)
 
     # ---------------------------------------------------------------- stress and disks
 
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
-        """See `Stressable.stress`."""
-        self._slowing.stress(name, injection, stressor)
+        """See `Stressable.stress`. Other kinds than `Slowness` are refused before a run."""
+        self._lives.living(name)
+        if not isinstance(stressor, Slowness):
+            raise HarnessBug(f"{stressor.kind} is not simulated, and it was not asked for before")
+        place = self._lives.place(name)
+        place.slowness[injection] = stressor.factor
+        _slow(place)
+        stressed = NodeStressed(
+            node=name,
+            incarnation=place.incarnation,
+            injection=injection,
+            stressor=stressor.kind,
+            mechanism="simulated: each step takes longer",
+            settings=asdict(stressor),
+        )
+        self._world.report(name, stressed)
 
     def relieve(self, name: str, injection: str) -> None:
         """See `Stressable.relieve`."""
-        self._slowing.relieve(name, injection)
+        place = self._lives.place(name)
+        if place.slowness.pop(injection, None) is None:
+            return
+        _slow(place)
+        relieved = NodeRelieved(
+            node=name,
+            incarnation=place.incarnation,
+            injection=injection,
+            stressor=Slowness.kind,
+            because="",
+        )
+        self._world.report(name, relieved)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """See `StoresFiles.damage`."""
@@ -227,3 +294,10 @@ class SimFleet:
         if not seen:
             self.clock.sleep_until(until_s)
         return seen
+
+
+def _slow(place: Place) -> None:
+    """Each step takes longer by the largest factor in force."""
+    if place.process is not None:
+        factor = max(place.slowness.values(), default=1.0)
+        place.process.tell("slow", {"factor": factor})
