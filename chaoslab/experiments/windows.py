@@ -35,7 +35,7 @@ from chaoslab.plan.model import (
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.renewal.failure_models import Fleet
-from chaoslab.sim.renewal.pauses import Pause, pauses
+from chaoslab.sim.renewal.learner import Pause, pauses
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 from chaoslab.sim.settings import Sim
 

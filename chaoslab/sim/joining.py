@@ -13,9 +13,9 @@ from chaoslab.sim.counters import Counters, numbered
 from chaoslab.sim.disk import CheckpointFile
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
-from chaoslab.sim.loss import curve
 from chaoslab.sim.messages import WelcomeMessage
 from chaoslab.sim.process import Act, need
+from chaoslab.sim.publications import curve
 from chaoslab.sim.step_reports import StepReports
 
 

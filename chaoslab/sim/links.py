@@ -14,8 +14,8 @@ from chaoslab.core.errors import AbilityError, HarnessBug
 from chaoslab.links.base import Counters, LinksByName
 from chaoslab.links.effects import Direction, Effect, LinkAbility
 from chaoslab.links.settings import LinksFactory
-from chaoslab.sim.network import Network
 from chaoslab.sim.wires import Wire
+from chaoslab.sim.world import Network
 
 _PACKETS = frozenset(
     {LinkAbility.LOSS, LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT}

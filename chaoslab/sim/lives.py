@@ -13,9 +13,9 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import HostStarted, NodeExited, NodeStarted
 from chaoslab.fleet.base import Node, NodeSpec, Role, known_already
 from chaoslab.sim.clock import Timer
-from chaoslab.sim.evaluator import Evaluator
 from chaoslab.sim.learner import Learner
 from chaoslab.sim.process import Process
+from chaoslab.sim.snapshots import Evaluator
 from chaoslab.sim.syncer import Syncer
 from chaoslab.sim.world import World
 

@@ -1,4 +1,5 @@
-"""Snapshots of a simulated training: when one is kept, and which of them are evaluated.
+"""Snapshots of a simulated training: when one is kept, and which of them are evaluated;
+and the evaluator that reports on them.
 
     ················   one for each merge, until there are `2 * kept`
     · · · · · · · ·    then every second one is removed, and the distance doubles
@@ -8,8 +9,12 @@ As `diloco.node.snapshots` keeps files and `diloco.evaluate` chooses among them.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.sim.disk import Snapshot
+from chaoslab.sim.process import Process, need
 
 
 class Snapshots:
@@ -49,3 +54,30 @@ def chosen(there: Sequence[Snapshot], at_most: int) -> list[Snapshot]:
         return list(there)
     last = len(there) - 1
     return [there[round(last * place / (at_most - 1))] for place in range(at_most)]
+
+
+class Evaluator(Process):
+    """Simulated evaluator: reports the modelled loss of the snapshots, and exits."""
+
+    def begin(self) -> None:
+        """It reads the snapshots after a while, one after the other."""
+        snapshots = chosen(self.world.syncer_disk.snapshots, int(need(self.flags, "at-most")))
+        delay_s = self.world.costs.evaluator_start_s
+        if not snapshots:
+            self.later(delay_s, lambda: self.exit(2))
+            return
+        for snapshot in snapshots:
+            measured = partial(
+                self.say,
+                EvaluationMeasured,
+                committed_tokens=snapshot.committed_tokens,
+                round=snapshot.round,
+                loss=snapshot.loss,
+                is_modelled=True,
+            )
+            self.later(delay_s, measured)
+            delay_s += self.world.costs.evaluate_s
+        self.later(delay_s, self.exit)
+
+    def _about(self) -> dict[str, Json]:
+        return {"node": self.name, "incarnation": self.incarnation}

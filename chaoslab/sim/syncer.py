@@ -19,7 +19,6 @@ from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.action_executor import ActionExecutor
 from chaoslab.sim.clock import Priority, Timer
 from chaoslab.sim.commits import Commits
-from chaoslab.sim.ending import Ending
 from chaoslab.sim.messages import (
     CheckpointBegun,
     CheckpointMessage,
@@ -37,7 +36,7 @@ from chaoslab.sim.pipe import Packet
 from chaoslab.sim.process import Process, need
 from chaoslab.sim.publications import Publications
 from chaoslab.sim.push_handler import PushHandler
-from chaoslab.sim.sessions import Sessions
+from chaoslab.sim.sessions import Ending, Sessions
 from chaoslab.sim.uplinks import Uplinks
 from chaoslab.sim.wires import Stream
 

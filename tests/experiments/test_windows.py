@@ -6,7 +6,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.experiments import windows
 from chaoslab.experiments.windows import State, Window, measure, pauses_in, plan_of
 from chaoslab.sim.renewal.failure_models import Fleet
-from chaoslab.sim.renewal.pauses import Pause
+from chaoslab.sim.renewal.learner import Pause
 from tests.experiments.studies import stated
 
 WINDOW = Window(chips=1_200_000, learners=4, length_s=300.0)

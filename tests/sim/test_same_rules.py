@@ -19,18 +19,17 @@ from chaoslab.sim import (
     chance,
     commits,
     connection,
-    ending,
     learner_process,
     leaving,
     messenger,
     meter,
     model,
+    sessions,
     step_reports,
     syncer,
     training,
     wires,
 )
-from chaoslab.sim import pace as simulated_pace
 
 LIMITS = streams.Limits()
 
@@ -47,7 +46,7 @@ LIMITS = streams.Limits()
         (leaving._DRAIN_S, training_thread._DRAIN_S),
         (training._TURN_S, round_wait.TURN_S),
         (step_reports._TOLD_S, round_wait._TOLD_S),
-        (ending._DRAIN_S, action_executor.DRAIN_S),
+        (sessions._DRAIN_S, action_executor.DRAIN_S),
         (syncer._PAUSED_S, syncer_program._PAUSED_S),
         (commits.RESERVES, syncer_state._RESERVES),
         (commits.LEFT_LEAST, syncer_state._LEFT_LEAST),
@@ -92,7 +91,7 @@ def test_steps_end_on_the_grid_of_the_real_pace() -> None:
         now_s[0] += seconds
 
     real = pace.Pace(step_time_s=0.1, speed=0.5, now=lambda: now_s[0], sleep=sleep)
-    simulated = simulated_pace.Pace(step_time_s=0.1, speed=0.5)
+    simulated = learner_process.Pace(step_time_s=0.1, speed=0.5)
     for takes_s in (0.05, 0.15, 0.3, 0.05, 0.9, 0.05, 0.05):
         began_s = now_s[0]
         ends_s = simulated.ends_s(began_s, takes_s)

@@ -12,11 +12,15 @@ failure of a chip that is out of service is none.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
 import numpy as np
 
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.distributions import Exponential, weibull
 from chaoslab.sim.renewal.failure_models import FailureModel
 from chaoslab.sim.renewal.quorum import Times
@@ -244,3 +248,36 @@ class Learner:
         every_s = self._grow_every_s
         ready_at = self.trained_s + max(0.0, self._returns[0][0] - self.since_s)
         return (ready_at // every_s + 1.0) * every_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Pauses of the learners of a scenario, one by one: what `engine` counts, to be looked at.
+
+        Scenario, seed ─► Learner of the engine ─► Pause(learner, from, until), …
+
+    They are the pauses of the very learners that `engine.simulate` counts with the same seed.
+    Outages of domains and traces hit several learners at once and are refused.
+    """
+
+    learner: int
+    start_s: float
+    end_s: float
+
+
+def pauses(scenario: Scenario, seed: int, *, until_s: float) -> Iterator[Pause]:
+    """Pauses that begin before `until_s`, learner by learner, each in the order of time."""
+    model = scenario.model
+    if model.domains or model.trace:
+        raise PlanError(
+            f"{scenario.failures} has outages of many chips at once: choose failures of single "
+            "chips, such as one_per_year",
+            key="failures",
+        )
+    for number in range(scenario.learners):
+        learner = Learner(scenario, model, stream(seed, "learner", str(number)))
+        while learner.next_s < until_s:
+            start_s = learner.next_s
+            end_s = learner.act(start_s)
+            if end_s > start_s:
+                yield Pause(learner=number, start_s=start_s, end_s=end_s)

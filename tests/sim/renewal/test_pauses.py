@@ -7,7 +7,7 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.sim.renewal.engine import simulate
 from chaoslab.sim.renewal.failure_models import Fleet
-from chaoslab.sim.renewal.pauses import pauses
+from chaoslab.sim.renewal.learner import pauses
 from chaoslab.sim.renewal.scenario import Policy, Scenario
 
 SCENARIO = Scenario(policy=Policy.DECOUPLED, chips=600_000, learners=1, horizon_s=6 * 3600.0)
