@@ -29,7 +29,7 @@ from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.settings import Settings
 from chaoslab.record.history import History
-from chaoslab.selftest.mutants.corruption import flip_moments, flip_parameters, flip_updates
+from chaoslab.selftest.mutants.replica import flip_moments, flip_parameters, flip_updates
 
 ONCE_AT_STEP = 240
 LEARNERS = ("learner-0", "learner-1", "learner-2")

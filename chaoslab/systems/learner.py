@@ -44,8 +44,7 @@ from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import write_snapshot
 from chaoslab.diloco.wire.identity import read_token
-from chaoslab.systems.controls import Controls
-from chaoslab.systems.counts import Counts
+from chaoslab.systems.controls import Controls, Counts
 from chaoslab.systems.one_fragment import Average, OneFragment
 from chaoslab.systems.reports import Reports, ask
 

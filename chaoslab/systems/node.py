@@ -7,7 +7,7 @@ chaoslab's own programs.
 import sys
 from collections.abc import Sequence
 
-from chaoslab.systems.adapters import adapter
+from chaoslab.systems.recorder import adapter
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ all stop at one version, a little after that was decided. A learner shows its to
 syncer.
 """
 
+import importlib
 import json
 import queue
 import signal
@@ -17,10 +18,10 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import (
@@ -37,7 +38,32 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.options import former_address, parser
 from chaoslab.diloco.wire.identity import Tokens
 from chaoslab.systems.accounts import LATE_S, Accounts, Report
-from chaoslab.systems.adapters import Adapter
+
+if TYPE_CHECKING:
+    from chaoslab.systems.learner import Learner
+
+
+class Adapter(Protocol):
+    """Interface of the adapters of systems of others, which are found by name.
+
+    The functions of a module of this package with the name of the system.
+    """
+
+    def coordinator(
+        self, host: str, folder: Path, settings: Mapping[str, Any]
+    ) -> AbstractContextManager[str]:
+        """Run the system's central service during a block; its HOST:PORT."""
+        ...
+
+    def train(self, learner: "Learner") -> None:
+        """Train until the learner is over."""
+        ...
+
+
+def adapter(name: str) -> Adapter:
+    """The adapter of a system; its imports are the system's."""
+    return cast("Adapter", importlib.import_module(f"chaoslab.systems.{name}"))
+
 
 _TICK_S = 0.1
 _NOTICE = 2

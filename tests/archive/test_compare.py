@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.archive.changes import Area, changes
-from chaoslab.archive.compare import Pair, Regression, compare
+from chaoslab.archive.compare import Area, Pair, Regression, changes, compare
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.pacing import NOISE
 from chaoslab.core.errors import ExitCode

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.archive.index import index
-from chaoslab.archive.slope import RUNS_LEAST, slope
-from chaoslab.archive.trend import Direction, LeftOut, Trend, trend
+from chaoslab.archive.trend import RUNS_LEAST, Direction, LeftOut, Trend, slope, trend
 from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.undo.log import UndoLogFile

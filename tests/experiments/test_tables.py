@@ -12,8 +12,7 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.experiments import page, tables
 from chaoslab.experiments.figure import svg
-from chaoslab.experiments.statistics import Errors, Mean
-from chaoslab.experiments.tables import Grid
+from chaoslab.experiments.tables import Errors, Grid, Mean
 from tests.experiments.studies import SMALL, THIN, grid_of
 
 VALUES = [0.57, 0.27, 0.90, 0.70, 0.9, 0.8, 0.99, 0.97]

@@ -20,7 +20,7 @@ from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.host_agent import life
 from chaoslab.fleet.remote.host_agent.clients import Answers
 from chaoslab.fleet.remote.host_agent.folder import HostFolder, prune
-from chaoslab.fleet.remote.host_agent.listener import listening
+from chaoslab.fleet.remote.host_agent.life import listening
 from chaoslab.fleet.remote.host_agent.spool import SPOOL, Spool
 from chaoslab.fleet.remote.protocol import messages
 from chaoslab.fleet.remote.protocol.reach import Streams

@@ -24,9 +24,8 @@ from chaoslab.fleet.protocols import Pausable, able
 from chaoslab.fleet.remote import client, contact
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
-from chaoslab.fleet.remote.links import AgentLinks
+from chaoslab.fleet.remote.links import AgentLinks, AgentProxyHost
 from chaoslab.fleet.remote.protocol.reach import HostAddress
-from chaoslab.fleet.remote.proxy_host import AgentProxyHost
 from chaoslab.fleet.tpu.inventory import Repair
 from chaoslab.fleet.tpu_vm.fleet import TpuVmFleet
 from chaoslab.links.proxied import embedded

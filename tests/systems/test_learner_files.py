@@ -4,8 +4,7 @@ from pathlib import Path
 
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
 from chaoslab.diloco.learner.pace import Pace
-from chaoslab.systems.controls import Controls
-from chaoslab.systems.counts import Counts
+from chaoslab.systems.controls import Controls, Counts
 from tests.waiting import wait_until
 
 WORK = Counters(

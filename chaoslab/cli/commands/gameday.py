@@ -42,11 +42,10 @@ from chaoslab.gameday.as_plan import as_plan as as_plan_of
 from chaoslab.gameday.as_plan import unplanned
 from chaoslab.gameday.charter import charter_page, without_victims
 from chaoslab.gameday.debrief import write_debrief
-from chaoslab.gameday.keyboard import is_at_hand
 from chaoslab.gameday.orders import Names, Room
 from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
 from chaoslab.gameday.sealing import draw, drawn_from
-from chaoslab.gameday.terminal import Printed
+from chaoslab.gameday.terminal import Printed, is_at_hand
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.kinds import faults

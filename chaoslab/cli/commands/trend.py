@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from chaoslab.archive.index import index
-from chaoslab.archive.slope import CONFIDENCE
-from chaoslab.archive.trend import Direction, MarginTrend, Trend, trend
+from chaoslab.archive.trend import CONFIDENCE, Direction, MarginTrend, Trend, trend
 from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json

@@ -23,4 +23,3 @@ from chaoslab.core.payloads.links import *
 from chaoslab.core.payloads.nodes import *
 from chaoslab.core.payloads.run import *
 from chaoslab.core.payloads.syncer import *
-from chaoslab.core.payloads.trainer import *

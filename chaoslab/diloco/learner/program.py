@@ -42,9 +42,9 @@ from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import Emit, say
+from chaoslab.diloco.node.files import next_incarnation
 from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
-from chaoslab.diloco.node.incarnation import next_incarnation
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.probe import Probe

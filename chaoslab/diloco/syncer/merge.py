@@ -27,8 +27,7 @@ import numpy as np
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.model.codec import Encoded
 from chaoslab.diloco.model.fragments import Block, FloatArray, Fragment, is_finite, squares
-from chaoslab.diloco.syncer.combine import combine
-from chaoslab.diloco.syncer.cosines import cosines
+from chaoslab.diloco.syncer.combine import combine, cosines
 
 DIRECTION_NORM_MIN = 1e-3
 """At or below this norm of the weighted mean of the unit vectors (of the deltas that are not zero)

@@ -17,8 +17,8 @@ from chaoslab.fleet.attached import lease
 from chaoslab.fleet.attached.pod_log import look
 from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe
+from chaoslab.fleet.kubernetes.cleanup import connect_again
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 
 _LATE_S: Final = 2.0

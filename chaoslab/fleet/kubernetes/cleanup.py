@@ -9,6 +9,7 @@ here raises AbilityError if the context is not in the kubeconfig any more.
 
 from contextlib import closing, suppress
 
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
@@ -17,7 +18,6 @@ from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
-from chaoslab.fleet.kubernetes.reconnection import connect_again
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import empty, remains
@@ -117,3 +117,18 @@ def _limit_now(cluster: ForwardingCluster, facts: PodLimitFacts) -> CpuLimit | N
 def _runs(cluster: ForwardingCluster, pod: str, container: str = CONTAINER) -> bool:
     state = state_of(cluster.pod(pod), container)
     return state.has_started and not state.has_ended
+
+
+def connect_again(server: str, context: str, namespace: str) -> ForwardingCluster:
+    """Connection to the cluster of an earlier run, to undo what it left.
+
+    The namespace of a run. FleetError if its context means another cluster now.
+    """
+    cluster = ForwardingCluster.connect(context, namespace)
+    if cluster.server != server:
+        cluster.close()
+        raise FleetError(
+            f"context {context} is {cluster.server} now, and was {server} in the run: name the "
+            "run's kubeconfig by KUBECONFIG and heal again"
+        )
+    return cluster

@@ -33,8 +33,7 @@ from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
-from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
-from chaoslab.fleet.kubernetes.job_watch import JobWatch
+from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN

@@ -3,7 +3,7 @@
     start ──► LocalIncarnation (process, pipe, pidfd) ──┐
     kill, pause, wedge … ──► signals                    ├─► selector ──► poll ──► observations
     output lines, exits ────────────────────────────────┤
-    a launcher's workers, found (`launched`) ───────────┘
+    a launcher's workers, found (`LaunchedProcess`) ────┘
 
 Each node leads its own process group, dies with the harness (parent-death signal), and is
 acted on as a whole tree. The hooks a node may take up, by signal to its main process: SIGUSR1 hang
@@ -19,24 +19,27 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import Identity
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
-from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation, LocalProcess
-from chaoslab.fleet.local.launched import LaunchedProcess
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.launching import LaunchingFleet
+from chaoslab.fleet.nodes.process import StrangersProcess
+from chaoslab.fleet.nodes.worker_search import command_of
 from chaoslab.fleet.protocols import LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
@@ -250,3 +253,37 @@ def _driver(wish: Wish[LocalProcess]) -> StressDriver:
             return SharedLimit(wish, limit)
         case crowd:
             return Beside(wish, crowd)
+
+
+class LaunchedProcess(StrangersProcess, LocalProcess):
+    """A worker that a launcher of the fleet `local` has started, as a node of its own.
+
+        launcher (node) ─► its worker, found ─► LaunchedProcess
+                        └─ one pipe for all ─► trainer.said, of the worker with the rank before it
+
+    None of them is a child of the harness.
+    """
+
+    def __init__(
+        self, spec: NodeSpec, incarnation: int, place: Place, found: Identity, *, is_again: bool
+    ) -> None:
+        """`is_again`: whether its launcher had started an earlier life of it, too."""
+        super().__init__(spec, incarnation, place)
+        self.identity, self._is_again = found, is_again
+        self._files = IncarnationFiles(self._directory, place.clock)
+        self._files.errors.touch()
+        self._files.begun(spec, command_of(found), found.facts)
+        self._output = NodeOutput(spec, incarnation, self._files.log)
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        return {**super().facts, "started_by": "launcher"} if self._is_again else super().facts
+
+    def finish(self) -> list[Observation]:
+        self.is_over = True
+        self.pending_undos.close_all()
+        self._files.log.close()
+        return self._report_exit([], self._ending(), 0)
+
+    def _write(self, line: bytes) -> None:
+        raise BlockingIOError(f"{self.spec.name} has no standard input of the harness: {line!r}")

@@ -24,7 +24,7 @@ class TpuVm(Ssh):
             from chaoslab.fleet.remote.contact import Terms  # noqa: PLC0415  # asyncssh
             from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # google
             from chaoslab.fleet.tpu.provider import TpuProvider  # noqa: PLC0415
-            from chaoslab.fleet.tpu_vm.factory import SliceFleets  # noqa: PLC0415  # asyncssh
+            from chaoslab.fleet.tpu_vm.fleet import SliceFleets  # noqa: PLC0415  # asyncssh
         except ImportError as error:
             raise AbilityError(
                 f"the fleet tpu-vm needs more libraries ({error}): pip install 'chaoslab[tpu]'"

@@ -13,8 +13,8 @@ from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
-from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch, restarts_of
 from chaoslab.fleet.kubernetes.job_sets import EXCLUSIVE, JobSets, NodeJob, job_set
+from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, restarts_of
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Healer, Kubernetes

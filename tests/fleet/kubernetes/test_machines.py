@@ -8,8 +8,8 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.kubernetes import cordon, machine_watch
-from chaoslab.fleet.kubernetes.machine_watch import MachineWatch, Whose
+from chaoslab.fleet.kubernetes import cordon, machines
+from chaoslab.fleet.kubernetes.machines import MachineWatch, Whose
 from chaoslab.fleet.nodes.arrivals import Arrivals
 from tests.fleet.kubernetes.fake_cluster import FakeCluster
 
@@ -51,7 +51,7 @@ def test_a_machine_that_somebody_else_cordoned_is_left_alone(cluster: FakeCluste
 def test_a_cordon_is_told_of_each_node_by_the_taint_of_the_clusters_controllers(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine_watch, "_LOOK_S", 0.0)
+    monkeypatch.setattr(machines, "_LOOK_S", 0.0)
     arrivals: Arrivals = queue.Queue()
     nodes = [Whose("learner-0", 1), Whose("learner-1", 2)]
     machine = cluster.objects["nodes/one"]

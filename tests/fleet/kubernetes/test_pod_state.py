@@ -10,8 +10,7 @@ pytest.importorskip("lightkube")
 from chaoslab.core.events import Kind
 from chaoslab.fleet.kubernetes import pod_state
 from chaoslab.fleet.kubernetes.cluster import pod_of
-from chaoslab.fleet.kubernetes.job_set_watch import JobSetWatch
-from chaoslab.fleet.kubernetes.job_watch import JobWatch, reported
+from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch, reported
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch, changes, report

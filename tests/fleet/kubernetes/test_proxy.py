@@ -13,10 +13,9 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import proxy_links
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
-from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost
+from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost, ProxyWatch
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy, PodLinks, PodProxyClient
 from chaoslab.fleet.kubernetes.proxy_manifests import ProxyManifests
-from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.proxied.http_api import NobodyThere, NotThere

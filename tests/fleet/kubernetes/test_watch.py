@@ -13,7 +13,7 @@ pytest.importorskip("lightkube", reason="lightkube is missing")
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.job_watch import JobWatch
-from chaoslab.fleet.kubernetes.proxy_watch import ProxyWatch
+from chaoslab.fleet.kubernetes.proxy_host import ProxyWatch
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals
 from tests.fleet.kubernetes.fake_cluster import FakeCluster

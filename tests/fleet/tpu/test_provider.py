@@ -8,8 +8,7 @@ from google.rpc import code_pb2
 
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.fleet.provider import Condition, ProvidedHost, ProviderError, Refusal
-from chaoslab.fleet.tpu.conditions import condition
-from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL
+from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL, condition
 from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.resources import Request, Slice
 from tests.fake_tpu import Times

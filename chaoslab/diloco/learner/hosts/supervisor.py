@@ -32,7 +32,7 @@ from chaoslab.core.payloads import HostLost, HostStarted
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, SECRET, SUPERVISOR
 from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import say
-from chaoslab.diloco.node.incarnation import next_incarnation
+from chaoslab.diloco.node.files import next_incarnation
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _HOOKS = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)

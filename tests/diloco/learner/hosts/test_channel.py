@@ -8,9 +8,9 @@ from typing import cast
 import numpy as np
 import pytest
 
-from chaoslab.diloco.learner.hosts import heartbeats
+from chaoslab.diloco.learner.hosts import meeting
 from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
-from chaoslab.diloco.learner.hosts.heartbeats import Heartbeats
+from chaoslab.diloco.learner.hosts.meeting import Heartbeats
 
 PATIENCE_S = 60.0
 
@@ -70,7 +70,7 @@ class Peer:
 
 def lost(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Why it was lost, in the end."""
-    monkeypatch.setattr(heartbeats, "monotonic", lambda: peer.now_s)
+    monkeypatch.setattr(meeting, "monotonic", lambda: peer.now_s)
     reasons, is_lost = list[str](), threading.Event()
 
     def lose(reason: str) -> None:

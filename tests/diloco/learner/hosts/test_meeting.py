@@ -12,8 +12,7 @@ import pytest
 
 from chaoslab.diloco.learner.hosts import meeting as module
 from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
-from chaoslab.diloco.learner.hosts.heartbeats import Heartbeats
-from chaoslab.diloco.learner.hosts.meeting import Meeting, MeetingFailed
+from chaoslab.diloco.learner.hosts.meeting import Heartbeats, Meeting, MeetingFailed
 from chaoslab.diloco.learner.hosts.membership import SECRET, SUPERVISOR, Membership, membership
 
 PATIENCE_S = 60.0
