@@ -56,19 +56,22 @@ def always_judged(history: History) -> Iterator[Finding]:
     for rule, found in always.items():
         if found:
             yield conclude(rule, found, passed="", samples=len(found))
-    yield from _baseline(history)
-    yield from _evidence(history)
-    yield from _entries(history)
-    yield from _late(history)
-    yield from _heals(history)
-    yield from _links(history)
-    yield from _disks(history)
-    yield from _contact(history)
-    yield from _unguarded(history)
-    yield from _refused(history)
-    yield from _ending(history)
-    yield from stop_rule(history)
-    yield from _residue(history)
+    for kept in (
+        _baseline,
+        _evidence,
+        _entries,
+        _late,
+        _heals,
+        _links,
+        _disks,
+        _contact,
+        _unguarded,
+        _refused,
+        _ending,
+        stop_rule,
+        _residue,
+    ):
+        yield from kept(history)
 
 
 def _baseline(history: History) -> Iterator[Finding]:

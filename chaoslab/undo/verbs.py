@@ -13,9 +13,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic
 
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import boot_id
-from chaoslab.undo.facts import AnyFacts
+from chaoslab.undo.facts import AnyFacts, Facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,30 @@ class Verb(Generic[AnyFacts]):
     """It removes what other verbs need: done after all of them, and only if nothing remains."""
     ends_with_boot: bool = False
     """A restart of the machine undoes it, so its entry need not wait for the disk."""
+
+
+def asked(
+    ask: Callable[..., tuple[str, ...]],
+    do: str,
+    facts: type[Facts],
+    *,
+    lets_go: bool = True,
+    looks: bool = False,
+) -> Verb[Any]:
+    """A verb that an engine or a cluster carries out: `ask(do, facts, is_undone=True)` undoes, with
+    False it says what is left; if it does not answer, that is left.
+    """
+
+    def undone(facts: Facts) -> Healed:
+        return Healed(actions=ask(do, facts, is_undone=True))
+
+    def left(facts: Facts) -> tuple[str, ...]:
+        try:
+            return ask(do, facts, is_undone=False)
+        except FleetError as error:
+            return (str(error),)
+
+    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

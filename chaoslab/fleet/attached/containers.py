@@ -33,7 +33,7 @@ from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
 from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrivals, news
+from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.undo.base import UndoLog
 
@@ -200,11 +200,7 @@ class AttachedContainer(AttachedNode):
     def _printed(self) -> bytes:
         if (why := self._why_unread) and not self.has_exited:
             raise FleetError(f"the output of {self.spec.name} cannot be read: {why}")
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._chunks.get_nowait())
-        return b"".join(found)
+        return drained(self._chunks)
 
     @property
     def _why_unread(self) -> str:

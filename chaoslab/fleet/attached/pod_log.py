@@ -23,6 +23,7 @@ from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.pod_state import PodState, previous_of, state_of
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
+from chaoslab.fleet.nodes.arrivals import drained
 
 _SILENT_S: Final = 10.0
 """A stream without a byte for so long is opened again: perhaps it hangs."""
@@ -92,11 +93,7 @@ class PodLog:
 
     def taken(self) -> bytes:
         """What was printed since the last call; nothing waits."""
-        found = []
-        with suppress(queue.Empty):
-            while True:
-                found.append(self._chunks.get_nowait())
-        return b"".join(found)
+        return drained(self._chunks)
 
     def catch_up(self) -> None:
         """Have what is written by now, which a busy cluster reports some seconds later."""

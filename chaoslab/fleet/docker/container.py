@@ -34,8 +34,8 @@ from chaoslab.fleet.docker.run_context import (
 )
 from chaoslab.fleet.docker.run_resources import LABEL_NODE
 from chaoslab.fleet.docker.undo_facts import is_on_this_machine
-from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
-from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
+from chaoslab.fleet.incarnation_files import end_by_code
+from chaoslab.fleet.node_output import LOG_BYTES_MOST
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
@@ -88,15 +88,7 @@ class Container(Incarnation):
 
     def _begin(self) -> None:
         with ExitStack() as if_it_fails:
-            try:
-                self._files = IncarnationFiles(self._directory, self.place.clock)
-                if_it_fails.callback(self._files.forget)
-                self._errors = self._files.errors.open("wb", buffering=0)
-            except OSError as error:
-                raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
-            if_it_fails.callback(self._errors.close)
-            log = self._files.log
-            self._output = NodeOutput(self.spec, self.incarnation, log)
+            self._errors = self._open_files(if_it_fails)
             if_it_fails.callback(self.engine.remove, self.name)
             command = self._command(NODE, PRIVATE)
             self.engine.create(self._container_spec(command))
@@ -261,7 +253,7 @@ class Container(Incarnation):
                 )
             seen = self.engine.inspect(self.name)
             self.was_out_of_memory |= seen.was_out_of_memory
-            ending = self._ending(seen)
+            ending = {**ending_of(seen), "out_of_memory": self.was_out_of_memory}
         except Missing:  # others removed it, and how it ended with it
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self.is_over = True
@@ -282,9 +274,6 @@ class Container(Incarnation):
         self._files.log.close()
         self._errors.close()
         self.pending_undos.close_all()
-
-    def _ending(self, seen: Seen) -> dict[str, Json]:
-        return {**ending_of(seen), "out_of_memory": self.was_out_of_memory}
 
 
 def ending_of(seen: Seen) -> dict[str, Json]:

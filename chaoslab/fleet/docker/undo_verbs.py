@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import labels
@@ -31,29 +30,13 @@ from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.log import may_have_open_undos
 from chaoslab.undo.verbs import (
     Examined,
-    Healed,
     Leftover,
     Maintenance,
-    Verb,
+    asked,
     limited,
     missing,
     ok,
 )
-
-
-def _on_engine(
-    do: str, facts: type[EngineFacts], *, lets_go: bool = True, looks: bool = False
-) -> Verb[Any]:
-    def undone(facts: EngineFacts) -> Healed:
-        return Healed(actions=_ask_engine(do, facts, is_undone=True))
-
-    def left(facts: EngineFacts) -> tuple[str, ...]:
-        try:
-            return _ask_engine(do, facts, is_undone=False)
-        except FleetError as error:
-            return (str(error),)
-
-    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
 
 
 def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, ...]:
@@ -156,14 +139,14 @@ def _container_links() -> Examined:
 
 MAINTENANCE = Maintenance(
     verbs={
-        labels.EMPTY_RUN_RESOURCES: _on_engine(
-            labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False, looks=True
+        labels.EMPTY_RUN_RESOURCES: asked(
+            _ask_engine, labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False, looks=True
         ),
-        labels.UNPAUSE: _on_engine(labels.UNPAUSE, ContainerFacts, looks=True),
-        labels.UNWEDGE: _on_engine(labels.UNWEDGE, ContainerFacts),
-        labels.UNLIMIT: _on_engine(labels.UNLIMIT, LimitFacts),
-        labels.PLUG: _on_engine(labels.PLUG, PlugFacts, looks=True),
-        labels.FREE_VOLUME: _on_engine(labels.FREE_VOLUME, StoreFacts),
+        labels.UNPAUSE: asked(_ask_engine, labels.UNPAUSE, ContainerFacts, looks=True),
+        labels.UNWEDGE: asked(_ask_engine, labels.UNWEDGE, ContainerFacts),
+        labels.UNLIMIT: asked(_ask_engine, labels.UNLIMIT, LimitFacts),
+        labels.PLUG: asked(_ask_engine, labels.PLUG, PlugFacts, looks=True),
+        labels.FREE_VOLUME: asked(_ask_engine, labels.FREE_VOLUME, StoreFacts),
     },
     leftovers=_without_harness,
     diagnose=_diagnose,

@@ -20,7 +20,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.incarnation_files import IncarnationFiles, end_by_code
+from chaoslab.fleet.incarnation_files import end_by_code
 from chaoslab.fleet.kubernetes import scripts
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
@@ -30,7 +30,6 @@ from chaoslab.fleet.kubernetes.pods import Pods
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_context import RunContext
-from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.record.exits import ENDING_SIGNALS
 
@@ -122,15 +121,7 @@ class PodIncarnation(Pods):
         is_counted = manifests.settings.replaces_pods_of(self.spec.role)
         command = self._command(NODE, PRIVATE, scripts.INCARNATION if is_counted else "")
         with ExitStack() as if_it_fails:
-            try:
-                self._files = IncarnationFiles(self._directory, self.place.clock)
-                if_it_fails.callback(self._files.forget)
-                self._errors = self._files.errors.open("wb", buffering=0)
-            except OSError as error:
-                raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
-            if_it_fails.callback(self._errors.close)
-            log = self._files.log
-            self._output = NodeOutput(self.spec, self.incarnation, log)
+            self._errors = self._open_files(if_it_fails)
             if self._replacement is None:
                 if_it_fails.callback(self._withdraw)
                 self._create(command)

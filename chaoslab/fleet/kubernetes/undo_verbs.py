@@ -13,7 +13,6 @@ module does not import, may be missing.
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import names
@@ -26,22 +25,7 @@ from chaoslab.fleet.kubernetes.undo_facts import (
     PodProxyFacts,
     RunFacts,
 )
-from chaoslab.undo.verbs import Examined, Healed, Maintenance, Verb, limited, missing, ok
-
-
-def _in_cluster(
-    do: str, facts: type[ClusterFacts], *, lets_go: bool = True, looks: bool = False
-) -> Verb[Any]:
-    def undone(facts: ClusterFacts) -> Healed:
-        return Healed(actions=_ask_cluster(do, facts, is_undone=True))
-
-    def left(facts: ClusterFacts) -> tuple[str, ...]:
-        try:
-            return _ask_cluster(do, facts, is_undone=False)
-        except FleetError as error:
-            return (str(error),)
-
-    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
+from chaoslab.undo.verbs import Examined, Maintenance, asked, limited, missing, ok
 
 
 def _ask_cluster(do: str, facts: ClusterFacts, *, is_undone: bool) -> tuple[str, ...]:
@@ -80,14 +64,20 @@ def _diagnose() -> Iterator[Examined]:
 
 MAINTENANCE = Maintenance(
     verbs={
-        names.DELETE_RUN: _in_cluster(names.DELETE_RUN, RunFacts, lets_go=False, looks=True),
-        names.RESUME_POD: _in_cluster(names.RESUME_POD, PodFacts, looks=True),
-        names.UNWEDGE_POD: _in_cluster(names.UNWEDGE_POD, PodFacts),
-        names.RELIEVE_POD: _in_cluster(names.RELIEVE_POD, PodFacts),
-        names.UNLIMIT_POD: _in_cluster(names.UNLIMIT_POD, PodLimitFacts, looks=True),
-        names.UNCORDON: _in_cluster(names.UNCORDON, MachineFacts, looks=True),
-        names.CLEAR_POD_EFFECTS: _in_cluster(names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True),
-        names.ENABLE_POD_PROXY: _in_cluster(names.ENABLE_POD_PROXY, PodProxyFacts, looks=True),
+        names.DELETE_RUN: asked(
+            _ask_cluster, names.DELETE_RUN, RunFacts, lets_go=False, looks=True
+        ),
+        names.RESUME_POD: asked(_ask_cluster, names.RESUME_POD, PodFacts, looks=True),
+        names.UNWEDGE_POD: asked(_ask_cluster, names.UNWEDGE_POD, PodFacts),
+        names.RELIEVE_POD: asked(_ask_cluster, names.RELIEVE_POD, PodFacts),
+        names.UNLIMIT_POD: asked(_ask_cluster, names.UNLIMIT_POD, PodLimitFacts, looks=True),
+        names.UNCORDON: asked(_ask_cluster, names.UNCORDON, MachineFacts, looks=True),
+        names.CLEAR_POD_EFFECTS: asked(
+            _ask_cluster, names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True
+        ),
+        names.ENABLE_POD_PROXY: asked(
+            _ask_cluster, names.ENABLE_POD_PROXY, PodProxyFacts, looks=True
+        ),
     },
     diagnose=_diagnose,
 )

@@ -53,6 +53,15 @@ def taken(arrivals: Arrivals, limit_s: float) -> Iterator[Arrival]:
             yield arrivals.get_nowait()
 
 
+def drained(chunks: "queue.SimpleQueue[bytes]") -> bytes:
+    """All that another thread has left there; nothing waits."""
+    found = []
+    with suppress(queue.Empty):
+        while True:
+            found.append(chunks.get_nowait())
+    return b"".join(found)
+
+
 def observed(
     arrival: Arrival, troubles: list[FleetError], *, is_open: bool
 ) -> Sequence[Observation]:

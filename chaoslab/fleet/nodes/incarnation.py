@@ -11,7 +11,8 @@ import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import FileIO
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
@@ -146,6 +147,18 @@ class Incarnation(ABC):
         except unless:
             self.is_ending, self._sent[:] = before
             raise
+
+    def _open_files(self, if_it_fails: ExitStack) -> FileIO:
+        """Make its folder and the log of its output; returns the log of its complaints."""
+        try:
+            self._files = IncarnationFiles(self._directory, self.place.clock)
+            if_it_fails.callback(self._files.forget)
+            errors = self._files.errors.open("wb", buffering=0)
+        except OSError as error:
+            raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
+        if_it_fails.callback(errors.close)
+        self._output = NodeOutput(self.spec, self.incarnation, self._files.log)
+        return errors
 
     def _command(self, directory: str, private: str, incarnation: str = "") -> list[str]:
         """Its command line, with incarnation (by default its own) and both folders filled in."""
