@@ -29,7 +29,9 @@ def svg(grid: Grid, figure: Figure, *, footer: str) -> str:
     across = min(len(places), _PANELS_IN_A_ROW)
     down = -(-len(places) // across)
     labels = list(experiment.dimension(figure.lines).values)
-    width = max(across * (_WIDTH + _MARGIN) + _MARGIN, _legend_width(labels))
+    width = max(
+        across * (_WIDTH + _MARGIN) + _MARGIN, ceil(_MARGIN + sum(map(_entry_width, labels)))
+    )
     top = 40 + _LEGEND
     height = top + down * (_HEIGHT + 2 * _MARGIN) + 20
     parts = [
@@ -98,10 +100,6 @@ def _legend(labels: Sequence[str]) -> Iterator[str]:
         yield f'<rect x="{x:.0f}" y="38" width="14" height="4" fill="{_colour(number)}"/>'
         yield _text(x + 20, 45, label, "start")
         x += _entry_width(label)
-
-
-def _legend_width(labels: Sequence[str]) -> int:
-    return ceil(_MARGIN + sum(map(_entry_width, labels)))
 
 
 def _entry_width(label: str) -> float:

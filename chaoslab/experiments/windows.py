@@ -145,7 +145,9 @@ def pauses_in(window: Window, seed: int) -> Sequence[Pause]:
         for one in pauses(window.scenario, seed, until_s=start_s + window.length_s)
         if one.end_s > start_s
     ]
-    return [one for one in _joined(found, _JOINED_STEPS * window.step_time_s) if _lasts(one)]
+    return [
+        one for one in _joined(found, _JOINED_STEPS * window.step_time_s) if one.end_s > one.start_s
+    ]
 
 
 def _joined(found: Sequence[Pause], near_s: float) -> Sequence[Pause]:
@@ -158,10 +160,6 @@ def _joined(found: Sequence[Pause], near_s: float) -> Sequence[Pause]:
         else:
             joined.append(one)
     return joined
-
-
-def _lasts(pause: Pause) -> bool:
-    return pause.end_s > pause.start_s
 
 
 # ---------------------------------------------------------------- by sums of the pauses

@@ -21,7 +21,7 @@ from chaoslab.faults.base import Fault
 from chaoslab.plan.file import Document
 from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.file.document import Branch
-from chaoslab.plan.model import FaultPlan, FleetSpec, Injection
+from chaoslab.plan.model import FaultPlan, FleetSpec
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.impossible import brings_in, takes_learners
@@ -194,7 +194,12 @@ def stalled(plan: FaultPlan, schedule: Schedule, document: Document) -> Iterator
     """
     yield from _without_syncer(plan, document)
     training, gone = plan.training, _gone(plan, schedule)
-    joining = {name for one in schedule.injections if _brings_in(one) for name in one.targets}
+    joining = {
+        name
+        for one in schedule.injections
+        if isinstance(one.settings, Fault) and one.settings.brings_in
+        for name in one.targets
+    }
     left = len({*training.learner_names, *joining}) - len(set[str]().union(*gone.values()))
     if training.waits_for_all:
         needed = training.learner_count
@@ -249,7 +254,3 @@ def _gone(plan: FaultPlan, schedule: Schedule) -> Mapping[str, set[str]]:
 def _keeps_away(fault: object) -> bool:
     comes_back = getattr(fault, "comes_back", False)
     return isinstance(fault, Fault) and fault.takes_away and not comes_back
-
-
-def _brings_in(injection: Injection) -> bool:
-    return isinstance(injection.settings, Fault) and injection.settings.brings_in

@@ -51,7 +51,9 @@ def measure(
         f"the rate of rounds varied by {variation:.0%} "
         f"({'within' if is_even else 'more than'} {max_variation:.0%})"
     )
-    if absent := sorted(set(contributors) - _contributors(rounds)):
+    if absent := sorted(
+        set(contributors) - {one.learner for event in rounds for one in event.payload.contributors}
+    ):
         reason = f"{', '.join(absent)} contributed to none of the last {len(rounds)} rounds"
     started = history.last(RunStarted)
     step_s = _step_s(history.between(times_s[0], times_s[-1], LearnerStep))
@@ -69,10 +71,6 @@ def measure(
         },
         counted=started.payload.counted if started else "tokens",
     )
-
-
-def _contributors(rounds: Iterable[Event[RoundMerged]]) -> set[str]:
-    return {one.learner for event in rounds for one in event.payload.contributors}
 
 
 def _variation(gaps_s: Sequence[float]) -> float:

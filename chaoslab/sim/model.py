@@ -35,7 +35,7 @@ class Sizes:
     @property
     def published_bytes(self) -> int:
         """Of a published fragment: bf16, unless learners send f32."""
-        return self._of_fragment(_VALUE_BYTES["f32" if self._is_f32 else "bf16"])
+        return self._of_fragment(_VALUE_BYTES["f32" if self._compression == "f32" else "bf16"])
 
     @property
     def initial_bytes(self) -> int:
@@ -46,10 +46,6 @@ class Sizes:
     def checkpoint_bytes(self) -> int:
         """Of a checkpoint: parameters and both moments."""
         return int(self._costs.checkpoint_bytes * self.parameters)
-
-    @property
-    def _is_f32(self) -> bool:
-        return self._compression == "f32"
 
     def _of_fragment(self, value_bytes: float) -> int:
         return max(1, int(self.parameters * value_bytes / self._fragments))

@@ -62,7 +62,7 @@ def _serve(learner: Connection) -> None:
     while (order := receive(learner)).do == "sum":
         (mine,) = order.arrays
         gathered = jax.make_array_from_process_local_data(split, mine[np.newaxis])
-        learner.send_bytes(_bytes(total(gathered)))
+        learner.send_bytes(np.ascontiguousarray(total(gathered).addressable_data(0)).data.cast("B"))
         learner.send_bytes(json.dumps(_received_bytes(at)).encode())
         publish_compilations()
 
@@ -78,10 +78,6 @@ def _received_bytes(coordinator: str) -> int | None:
     A sum brings some: 0 after one is that of a kernel which leaves the field empty.
     """
     return received_bytes(besides_port=int(coordinator.rpartition(":")[2])) or None
-
-
-def _bytes(array: jax.Array) -> memoryview:
-    return np.ascontiguousarray(array.addressable_data(0)).data.cast("B")
 
 
 if __name__ == "__main__":

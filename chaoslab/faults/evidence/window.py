@@ -195,7 +195,10 @@ def _evidence(target: str, found: Found, requested: Mapping[str, Json]) -> Evide
         target=target,
         code=found.code,
         requested=dict(requested),
-        measured={key: _rounded(value) for key, value in found.measured.items()},
+        measured={
+            key: round(value, 3) if isinstance(value, float) else value
+            for key, value in found.measured.items()
+        },
         text=f"{target} {found.text}",
         proof=tuple(e.seq for e in found.proof if e is not None),
     )
@@ -249,7 +252,3 @@ def _others(target: str, injection: Injection, history: History) -> Iterator[tup
     for begin in history.of(FaultInjecting):
         if begin.payload.injection != injection.id and target in begin.payload.targets:
             yield begin.time_s, healed_s.get(begin.payload.injection, math.inf)
-
-
-def _rounded(value: Json) -> Json:
-    return round(value, 3) if isinstance(value, float) else value

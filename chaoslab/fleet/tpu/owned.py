@@ -78,13 +78,13 @@ def condition(slice_: Slice | None, request: Request | None) -> Condition:
     if request is not None and request.state in _SUSPENDED and request.is_by_service:
         return Condition.PREEMPTED
     if slice_ is None:
-        return Condition.ABSENT if request is None else _of_request(request)
+        return (
+            Condition.ABSENT
+            if request is None
+            else _OF_REQUEST.get(request.state, Condition.UNKNOWN)
+        )
     if slice_.state == "TERMINATED" and slice_.is_spot:
         return Condition.PREEMPTED
     if slice_.state == "READY" and slice_.health == "UNHEALTHY_MAINTENANCE":
         return Condition.MAINTAINED
     return _OF_SLICE.get(slice_.state, Condition.UNKNOWN)
-
-
-def _of_request(request: Request) -> Condition:
-    return _OF_REQUEST.get(request.state, Condition.UNKNOWN)

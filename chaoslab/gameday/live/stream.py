@@ -117,7 +117,14 @@ class Stream:
     async def messages(self, visit: Visit) -> AsyncIterator[bytes]:
         """What one browser is sent, for as long as it stays."""
         with self._connected(visit):
-            yield _RETRY + framed(_you(visit))
+            yield _RETRY + framed(
+                {
+                    "type": "you",
+                    "role": visit.role.value,
+                    "name": visit.name,
+                    "predicted": dict(visit.predicted),
+                }
+            )
             drawn, told = -1, self._told_in_all
             new = [one for one in self._told if one.operators["type"] == "sentence"]
             while not self._is_closed:
@@ -176,12 +183,3 @@ class Stream:
                 {"type": "picture", **self.picture.to_json(role), **state}
             )
         return self._pictures[role]
-
-
-def _you(visit: Visit) -> Message:
-    return {
-        "type": "you",
-        "role": visit.role.value,
-        "name": visit.name,
-        "predicted": dict(visit.predicted),
-    }
