@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.experiments import page, tables
-from chaoslab.experiments.figure import svg
+from chaoslab.experiments.page import svg
 from chaoslab.experiments.tables import Errors, Grid, Mean
 from tests.experiments.studies import SMALL, THIN, grid_of
 
