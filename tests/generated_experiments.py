@@ -9,8 +9,7 @@ from chaoslab.plan.file.conventions import field_docs, hints_of, is_required, ke
 from chaoslab.plan.file.writing import one_line, written_default
 from chaoslab.sim.renewal.failure_models import MODELS, FailureModel
 from chaoslab.sim.renewal.scenario import Scenario
-from chaoslab.sim.timeline.demand import Target
-from chaoslab.sim.timeline.engine import Links
+from chaoslab.sim.timeline.engine import Links, Target
 from chaoslab.sim.timeline.training import Training
 from tests.generated_reference import table
 

@@ -11,9 +11,8 @@ from chaoslab.experiments.units import COUNT, GBIT_GRID, PERCENT, SECONDS, TIMES
 from chaoslab.experiments.windows import Window
 from chaoslab.sim.renewal.engine import simulate
 from chaoslab.sim.renewal.scenario import Scenario
-from chaoslab.sim.timeline import demand, engine
-from chaoslab.sim.timeline.demand import Target
-from chaoslab.sim.timeline.engine import Links
+from chaoslab.sim.timeline import engine
+from chaoslab.sim.timeline.engine import Links, Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +66,7 @@ def _timeline(links: Links, _seed: int) -> Mapping[str, float]:
 
 
 def _bandwidth(target: Target, _seed: int) -> Mapping[str, float]:
-    return {"bandwidth": demand.least_gbit(target, target.utilisation)}
+    return {"bandwidth": engine.least_gbit(target, target.utilisation)}
 
 
 _TIMELINE_SOURCES: Final = (

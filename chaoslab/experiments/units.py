@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from chaoslab.sim.timeline.demand import grid_steps
+from chaoslab.sim.timeline.engine import grid_steps
 
 
 def _points(ours: float, published: float) -> float:
@@ -67,4 +67,4 @@ NATS: Final = Unit(symbol="nats", digits=".4g")
 GBIT_GRID: Final = Unit(
     symbol="Gbit/s", error="grid steps", deviation=grid_steps, error_digits="+.0f", has_steps=True
 )
-"""Points of the grid of `sim.timeline.demand`."""
+"""Points of the grid of `sim.timeline.engine`."""

@@ -9,8 +9,7 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
 from chaoslab.fuzz.plans import draw
-from chaoslab.fuzz.search import Shrunk
-from chaoslab.fuzz.trial import Trial
+from chaoslab.fuzz.search import Shrunk, Trial
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import roster_of, schedule
 from chaoslab.prepare.plans import Asked, decode

@@ -7,7 +7,7 @@ import pytest
 from chaoslab.experiments.kinds import KINDS
 from tests.test_floors import PACKAGE, imported, module_of, own
 
-TIMELINE = ("sim.timeline.demand", "sim.timeline.engine")
+TIMELINE = ("sim.timeline.engine",)
 RUNS = ("checks", "faults", "sim")
 """A plan names what it needs of these packages: nothing imports their modules before."""
 BEGINS = {

@@ -21,7 +21,7 @@ from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rounds import Round, Rounds
 from chaoslab.diloco.syncer.transfers import Transfers
 from chaoslab.fuzz.plans import draw
-from chaoslab.fuzz.trial import HARNESS, run
+from chaoslab.fuzz.search import HARNESS, run
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

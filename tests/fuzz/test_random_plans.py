@@ -11,8 +11,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.fuzz.plans import draw, is_possible, simulated
-from chaoslab.fuzz.search import shrink, try_seeds
-from chaoslab.fuzz.trial import HARNESS, Trial, run
+from chaoslab.fuzz.search import HARNESS, Trial, run, shrink, try_seeds
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan, Phase
 from chaoslab.replay.minimise import Ending
@@ -117,7 +116,7 @@ def test_a_run_that_breaks_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None
     def broken(*_: object, **__: object) -> None:
         raise FleetError("the simulated world broke")
 
-    monkeypatch.setattr("chaoslab.fuzz.trial.run_plan", broken)
+    monkeypatch.setattr("chaoslab.fuzz.search.run_plan", broken)
     trial = run(draw(0))
     assert trial.violations == {(HARNESS, "FleetError")}
     assert trial.reasons == ("the simulated world broke",)

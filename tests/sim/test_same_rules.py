@@ -19,6 +19,7 @@ from chaoslab.sim import (
     chance,
     commits,
     connection,
+    learner,
     learner_process,
     leaving,
     messenger,
@@ -27,7 +28,6 @@ from chaoslab.sim import (
     sessions,
     step_reports,
     syncer,
-    training,
     wires,
 )
 
@@ -44,7 +44,7 @@ LIMITS = streams.Limits()
         (connection._SOUND_S, link._SOUND_S),
         (step_reports._SAMPLE_S, training_thread._SAMPLE_S),
         (leaving._DRAIN_S, training_thread._DRAIN_S),
-        (training._TURN_S, round_wait.TURN_S),
+        (learner._TURN_S, round_wait.TURN_S),
         (step_reports._TOLD_S, round_wait._TOLD_S),
         (sessions._DRAIN_S, action_executor.DRAIN_S),
         (syncer._PAUSED_S, syncer_program._PAUSED_S),

@@ -16,8 +16,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import replace_file, require_folder
 from chaoslab.core.units import plural
-from chaoslab.fuzz.search import Shrunk, shrink, try_seeds
-from chaoslab.fuzz.trial import Trial
+from chaoslab.fuzz.search import Shrunk, Trial, shrink, try_seeds
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.provenance import cores

@@ -40,9 +40,8 @@ from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
-from chaoslab.fleet.kubernetes.pods import Pods, killed
+from chaoslab.fleet.kubernetes.pods import Pods, RunContext, killed
 from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.kubernetes.watch import Watch

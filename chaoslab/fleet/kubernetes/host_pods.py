@@ -24,10 +24,9 @@ from chaoslab.fleet.hosts_life import HostsLife, of_one_host, probed_as_one
 from chaoslab.fleet.kubernetes import scripts
 from chaoslab.fleet.kubernetes.pod import TO_ALL, PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
-from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.pods import Pods, RunContext
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import JOBS
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.nodes.arrivals import together
 
 _NOTICED_S: Final = 5.0

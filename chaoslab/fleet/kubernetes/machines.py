@@ -21,8 +21,8 @@ from chaoslab.fleet.kubernetes.cordon import MACHINES
 from chaoslab.fleet.kubernetes.parts import mappings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import state_of
+from chaoslab.fleet.kubernetes.pods import RunContext
 from chaoslab.fleet.kubernetes.refusals import Missing
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.watch import CLUSTER
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over, together
 from chaoslab.undo.base import PendingUndos

@@ -26,10 +26,9 @@ from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
 from chaoslab.fleet.kubernetes.log_follower import LogFollower
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
-from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.pods import Pods, RunContext
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.record.exits import ENDING_SIGNALS
 

@@ -8,14 +8,36 @@ The fleet asks either for what `Pods` promises.
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes import names
-from chaoslab.fleet.kubernetes.run_context import RunContext
-from chaoslab.fleet.nodes.arrivals import together
+from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.pod_watch import JobPods
+from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.nodes.arrivals import Arrivals, together
 from chaoslab.fleet.nodes.incarnation import Incarnation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext(Place):
+    """Context of a run, shared by its pods."""
+
+    run_objects: RunObjects
+    arrivals: Arrivals
+    """On which the threads of pods report."""
+    start_s: float
+    """How long a pod may take to start."""
+    last_of: Callable[[str], PodState | None] = lambda _: None
+    """A pod that is gone, by its name, as it was seen last."""
+    pods_of: Callable[[str, int], JobPods] = lambda _, __: JobPods(lambda: inf)
+    """The pods of a Job with an index, by the Job's name; without a watch, which hears of none,
+    each is asked for."""
+
 
 _log = logging.getLogger(__name__)
 

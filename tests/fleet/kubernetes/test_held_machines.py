@@ -17,8 +17,8 @@ from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
+from chaoslab.fleet.kubernetes.pods import RunContext
 from chaoslab.fleet.kubernetes.refusals import Missing
-from chaoslab.fleet.kubernetes.run_context import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.run_name import run_name

@@ -19,7 +19,7 @@ from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod_state import state_of
-from chaoslab.fleet.kubernetes.run_context import RunContext
+from chaoslab.fleet.kubernetes.pods import RunContext
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.stress.registry import Wish

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.sim.timeline.demand import GRID_GBIT, Target, grid_steps, least_gbit, reached
+from chaoslab.sim.timeline.engine import GRID_GBIT, Target, grid_steps, least_gbit, reached
 from chaoslab.sim.timeline.training import Method
 from tests.sim.timeline.trainings import training
 
