@@ -16,12 +16,12 @@ _POWERLESS = "Input/output error"
 
 
 class DiskFaults:
-    """Those of one fleet."""
+    """Part of a fleet that has the nodes' world and lives."""
 
-    def __init__(self, world: World, lives: Lives) -> None:
-        self._world, self._lives = world, lives
+    _world: World
+    _lives: Lives
 
-    def damage(self, name: str, how: Damage, *, every: bool) -> None:
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """See `StoresFiles.damage`."""
         disk = self._disk(self._lives.place(name))
         if not isinstance(disk, LearnerDisk):
@@ -49,7 +49,7 @@ class DiskFaults:
             )
             self._world.report(name, damaged)
 
-    def fill(self, name: str) -> None:
+    def fill_disk(self, name: str) -> None:
         """See `HasVolumes.fill_disk`."""
         place = self._lives.place(name)
         if not place.spec.has_volume:
@@ -58,7 +58,7 @@ class DiskFaults:
         filled = StorageFilled(node=name, total_bytes=VOLUME_BYTES, free_bytes=0)
         self._world.report(name, filled)
 
-    def free(self, name: str) -> None:
+    def free_disk(self, name: str) -> None:
         """See `HasVolumes.free_disk`."""
         place = self._lives.place(name)
         if place.spec.has_volume and self._disk(place).is_full:

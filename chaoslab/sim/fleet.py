@@ -20,7 +20,6 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.core.payloads import HostLost, NodeRelieved, NodeStressed
 from chaoslab.fleet.base import (
     Ability,
-    Damage,
     Node,
     NodeSite,
     NodeSpec,
@@ -42,7 +41,7 @@ from chaoslab.sim.process import HOOK_S
 from chaoslab.sim.world import Network, World
 
 
-class SimFleet:
+class SimFleet(DiskFaults):
     """Implements `fleet.base.Fleet` on a virtual clock."""
 
     kind = "sim"
@@ -66,7 +65,6 @@ class SimFleet:
             cores=Cores(self._agenda, costs.cores) if costs.cores else None,
         )
         self._lives = Lives(self._world)
-        self._disks = DiskFaults(self._world, self._lives)
         self._node_links = node_links or NodeLinks(clock=clock)
         if isinstance(self._node_links.made_by, SimLinks):
             self._node_links.made_by.attach(network)
@@ -202,7 +200,7 @@ class SimFleet:
 
         process.later_beside(HOOK_S, lose)
 
-    # ---------------------------------------------------------------- stress and disks
+    # ---------------------------------------------------------------- stress
 
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         """See `Stressable.stress`. Other kinds than `Slowness` are refused before a run."""
@@ -236,22 +234,6 @@ class SimFleet:
             because="",
         )
         self._world.report(name, relieved)
-
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
-        """See `StoresFiles.damage`."""
-        self._disks.damage(name, how, every=every)
-
-    def fill_disk(self, name: str) -> None:
-        """See `HasVolumes.fill_disk`."""
-        self._disks.fill(name)
-
-    def free_disk(self, name: str) -> None:
-        """See `HasVolumes.free_disk`."""
-        self._disks.free(name)
-
-    def cut_power(self, name: str) -> None:
-        """See `LosesPower.cut_power`."""
-        self._disks.cut_power(name)
 
     # ---------------------------------------------------------------- links
 
