@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
+from chaoslab.core.process_identity import is_running
 from tests.contracts.fleet_kit import wait_until
 from tests.training_processes import Processes
 from tests.whole_runs import passed
@@ -38,13 +39,6 @@ def pids(processes: Processes, *, mark: int = 0) -> list[int]:
     return [processes.wait(Kind.HOST_STARTED, mark=mark, host=host)["pid"] for host in range(2)]
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 def test_a_killed_host_takes_its_learner_down_and_a_donor_brings_it_back(tmp_path: Path) -> None:
     with training(tmp_path) as processes:
         hosts = pids(processes)
@@ -52,7 +46,7 @@ def test_a_killed_host_takes_its_learner_down_and_a_donor_brings_it_back(tmp_pat
         assert processes.exit_code(SLICE) == -signal.SIGKILL
         lost = processes.wait(Kind.HOST_LOST, signal="SIGKILL")
         assert (lost["learner"], lost["host"]) == (SLICE, 1)
-        assert all(map(is_gone, hosts))
+        assert not any(map(is_running, hosts))
         processes.wait(Kind.MEMBER_LEFT, learner=SLICE)
         for name, donor in ((SLICE, "learner-0"), ("learner-0", SLICE)):
             if processes.is_running(name):
@@ -111,7 +105,7 @@ def test_a_learner_that_is_stopped_as_a_whole_goes_on_and_no_host_outlives_its_s
         processes.contributes(SLICE, mark=mark)
         assert processes.told(Kind.HOST_LOST) == []
         processes.kill(SLICE)
-        wait_until(lambda: all(map(is_gone, hosts)))
+        wait_until(lambda: not any(map(is_running, hosts)))
 
 
 PLAN = """

@@ -84,3 +84,10 @@ def sampled(
         "given": given or {},
     }  # fmt: skip
     return story.say(Kind.MACHINE_SAMPLED, "harness", **data)
+
+
+def all_slow(story: Story) -> Story:
+    """All learners at a quarter of their pace."""
+    for name in story.learners:
+        story.slow(name, 4)
+    return story

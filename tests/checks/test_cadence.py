@@ -3,7 +3,7 @@
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
 from chaoslab.core.events import Kind
-from tests.checks.cases import Case, doubts, each, fails, passes, rewritten
+from tests.checks.cases import Case, all_slow, doubts, each, fails, passes, rewritten
 from tests.histories import Story, half_killed
 
 CHECK = Cadence()
@@ -20,12 +20,6 @@ def rarely(story: Story, *, is_full: bool = False) -> Story:
         story.train(0.2).stall(0.6)
         if is_full:
             story.say_full_machine()
-    return story
-
-
-def all_slow(story: Story) -> Story:
-    for name in story.learners:
-        story.slow(name, 4)
     return story
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from chaoslab.checks.codes import Code
 from chaoslab.checks.participation import Participation
 from chaoslab.core.events import Event, Json, Kind
-from tests.checks.cases import Case, doubts, each, fails, passes, rewritten, sampled
+from tests.checks.cases import Case, all_slow, doubts, each, fails, passes, rewritten, sampled
 from tests.histories import Story
 from tests.model_training import Pace
 
@@ -21,13 +21,6 @@ def back() -> Story:
 
 def joined() -> Story:
     return Story(reserve=("learner-4",)).baseline().bring_in("learner-4").train(4)
-
-
-def all_slow(story: Story) -> Story:
-    """All learners at a quarter of their pace."""
-    for name in story.learners:
-        story.slow(name, 4)
-    return story
 
 
 def without_fragment(story: Story, learner: str, from_s: float) -> Story:

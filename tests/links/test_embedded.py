@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -49,12 +49,6 @@ def undo_log() -> Remembered:
 def links(tmp_path: Path, undo_log: Remembered) -> Iterator[EmbeddedLinks]:
     with EmbeddedLinks(tmp_path, undo_log=undo_log, seed=7) as links:
         yield links
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with closing(Upstream()) as upstream:
-        yield upstream
 
 
 @pytest.fixture

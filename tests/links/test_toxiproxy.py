@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import count, product
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,6 @@ def own(tmp_path: Path) -> ToxiproxyLinks:
         if "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", ""):
             raise
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with closing(Upstream()) as upstream:
-        yield upstream
 
 
 @pytest.mark.gate

@@ -28,12 +28,6 @@ def links(tmp_path: Path) -> Iterator[ToxiproxyLinks]:
         yield links
 
 
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    with closing(Upstream()) as upstream:
-        yield upstream
-
-
 def fill(pair: Pair) -> None:
     """Each end sends until nothing more goes in, and neither reads."""
     for end in (pair.learner, pair.syncer):

@@ -6,6 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import pytest
+
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import (
     Bound,
@@ -124,3 +126,10 @@ def loader(directory: Path) -> Loader:
 def one_fault(entry: str) -> str:
     """A whole plan with this one fault, given without its braces."""
     return f"{HEAD}faults:\n- {{{entry}}}\n"
+
+
+def told(load: Loader, text: str, *overrides: str) -> str:
+    """How the plan is refused."""
+    with pytest.raises(PlanError) as refused:
+        load(text, *overrides)
+    return str(refused.value)

@@ -4,13 +4,7 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.model import Stop
-from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Rejoin, Signal
-
-
-def told(load: Loader, text: str, *overrides: str) -> str:
-    with pytest.raises(PlanError) as refused:
-        load(text, *overrides)
-    return str(refused.value)
+from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Rejoin, Signal, told
 
 
 def test_an_override_replaces_or_adds_a_value(load: Loader) -> None:

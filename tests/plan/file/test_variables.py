@@ -4,21 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import PlanError
 from chaoslab.plan import file
 from chaoslab.plan.file import Kinds, resolved_yaml
 from chaoslab.prepare.kinds import FLEETS
-from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader
+from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader, told
 
 VARS = (
     "vars:\n  outage: {type: duration, default: 6s, description: how long}\n  half: 50%\n  n: 3\n"
 )
-
-
-def told(load: Loader, text: str, *overrides: str) -> str:
-    with pytest.raises(PlanError) as refused:
-        load(text, *overrides)
-    return str(refused.value)
 
 
 def test_a_variable_stands_for_its_default_or_for_what_is_set(load: Loader) -> None:

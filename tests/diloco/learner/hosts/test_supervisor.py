@@ -12,6 +12,7 @@ from typing import IO
 import pytest
 
 from chaoslab.core.events import Kind
+from chaoslab.core.process_identity import is_running
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST
 
 pytestmark = [pytest.mark.deep]
@@ -94,13 +95,6 @@ def both_run(start: Start, *flags: str) -> Supervised:
     return found
 
 
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 def test_incarnations_are_counted_once_for_all_hosts(start: Start) -> None:
     for incarnation in (1, 2):
         found = start("0,0")
@@ -120,7 +114,7 @@ def test_a_process_that_dies_takes_the_learner_down_in_the_same_way(
     assert found.end() == -number
     (lost,) = found.said(Kind.HOST_LOST)
     assert (lost["host"], lost["signal"]) == (host, number.name)
-    assert all(map(is_gone, found.pids))
+    assert not any(map(is_running, found.pids))
 
 
 def test_test_hooks_reach_host_0_and_those_of_a_chip_its_host(start: Start) -> None:
@@ -163,7 +157,7 @@ def test_an_error_of_a_host_is_that_of_the_learner(
     found = start(do)
     assert found.end() == code
     assert [(data["host"], data["reason"]) for data in found.said(Kind.HOST_LOST)] == lost
-    assert all(map(is_gone, found.pids))
+    assert not any(map(is_running, found.pids))
 
 
 @pytest.mark.gate
@@ -175,7 +169,7 @@ def test_it_hands_notice_and_leave_to_host_0_and_ends_those_that_stay(start: Sta
     assert found.end() == 0
     assert "host 1: noticed" not in found.lines
     assert found.said(Kind.HOST_LOST) == []
-    assert all(map(is_gone, found.pids))
+    assert not any(map(is_running, found.pids))
 
 
 def test_a_learner_of_one_host_has_no_supervisor(start: Start) -> None:
