@@ -1,7 +1,7 @@
 """Process of a simulated learner: what its parts share, its training thread, and its events.
 
 training thread ── wedged? ──► acts wait until it is released      other threads go on
-Joining, Training, Leaving ──► counters, pace, messenger, saving ──► tell_of_itself
+Learner, Joining, Leaving ──► counters, pace, messenger, saving ──► tell_of_itself
 """
 
 import math
