@@ -7,10 +7,9 @@ Learner, Joining, Leaving ──► counters, pace, messenger, saving ──► 
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import LearnerAdopted, Payload
+from chaoslab.core.payloads import LearnerAdopted
 from chaoslab.diloco.settings import learning_rate
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
@@ -104,7 +103,7 @@ class LearnerProcess(Process):
             speed=float(self.flags.get("speed", 1.0)),
         )
         self.messenger = Messenger(
-            self, self, self,
+            self, self,
             parameters=self.parameters,
             changed=lambda: self.on_training_thread(self.look),
             is_waiting=lambda: not self.is_training,
@@ -188,10 +187,6 @@ class LearnerProcess(Process):
         self.do(lambda: self.messenger.connection.lose(stream, reason))
 
     # ---------------------------------------------------------------- events
-
-    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None:
-        """An event of this learner."""
-        self.say(said, learner=self.name, incarnation=self.incarnation, **fields)
 
     def _about(self) -> dict[str, Json]:
         return {"learner": self.name, "incarnation": self.incarnation}

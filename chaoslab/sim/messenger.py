@@ -10,10 +10,9 @@ thread does meanwhile.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import LearnerFenced, LearnerPushed, Payload, UpdateTampered
+from chaoslab.core.payloads import LearnerFenced, LearnerPushed, UpdateTampered
 from chaoslab.diloco.syncer.decisions import Hello, Offer
 from chaoslab.sim.connection import Connection, Handlers
 from chaoslab.sim.counters import Counters, Snapshot
@@ -50,12 +49,6 @@ class Inbox:
         self.refused: str | None = None
 
 
-class Sender(Protocol):
-    """How the messenger speaks of its learner."""
-
-    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None: ...
-
-
 class Messenger:
     """All communication of one life of a learner."""
 
@@ -63,14 +56,13 @@ class Messenger:
         self,
         process: Process,
         party: Party,
-        sender: Sender,
         *,
         parameters: int,
         changed: Act,
         is_waiting: Callable[[], bool],
     ) -> None:
         """`changed` is called when something has arrived; `is_waiting`: see `Handlers`."""
-        self._process, self._sender = process, sender
+        self._process = process
         self._parameters = parameters
         self._changed = changed
         self._costs = process.world.costs
@@ -163,7 +155,7 @@ class Messenger:
         self._requests.clear()
         was_member, self._is_member = self._is_member, False
         if was_member:
-            self._sender.tell_of_itself(LearnerFenced, epoch=self.epoch, reason=reason)
+            self._process.tell_of_itself(LearnerFenced, epoch=self.epoch, reason=reason)
 
     # ---------------------------------------------------------------- what is sent
 
@@ -216,13 +208,13 @@ class Messenger:
             return
         sent, tampered = self._tampering.outgoing(offer)
         if tampered is not None:
-            self._sender.tell_of_itself(
+            self._process.tell_of_itself(
                 UpdateTampered, round=offer.round, fragment=fragment, **tampered
             )
         for header, scale in sent:
             message = PushMessage(self.epoch, header, self._sizes.pushed_bytes, scale)
             self._send_later(message)
-        self._sender.tell_of_itself(LearnerPushed, epoch=self.epoch, **flat(offer))
+        self._process.tell_of_itself(LearnerPushed, epoch=self.epoch, **flat(offer))
 
     def _send_later(self, message: PushMessage) -> None:
         """Once it is encoded."""

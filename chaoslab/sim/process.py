@@ -204,6 +204,10 @@ class Process:
         """Print an event with these fields of its payload."""
         self.world.report(self.name, said(**fields), self._clocks.monotonic_s)
 
+    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None:
+        """An event of this node or learner."""
+        self.say(said, **self._about(), **fields)
+
     # ---------------------------------------------------------------- hooks
 
     def on(self, do: str, hook: Hook) -> None:
@@ -236,7 +240,7 @@ class Process:
             then()
             return
         is_waiting = watch.wait_s > 0
-        self.say(PhaseReached, **self._about(), phase=phase, **facts, is_waiting=is_waiting)
+        self.tell_of_itself(PhaseReached, phase=phase, **facts, is_waiting=is_waiting)
         if not is_waiting:
             then()
             return
@@ -291,7 +295,7 @@ class Process:
             self.later(_READ_S, self._go_on_reading)
 
     def _read_clocks(self) -> None:
-        self.say(ClockRead, **self._about(), **self._clocks.read())
+        self.tell_of_itself(ClockRead, **self._clocks.read())
 
     def _about(self) -> dict[str, Json]:
         raise NotImplementedError

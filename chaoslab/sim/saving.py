@@ -8,46 +8,26 @@ As `diloco.learner.checkpoints` does on a thread of its own.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import (
     CheckpointFailed,
     CheckpointFound,
     CheckpointSaved,
-    Payload,
     RefusedFile,
 )
-from chaoslab.sim.clock import SimClock
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.disk import CheckpointFile
 from chaoslab.sim.model import PARAMETERS
-from chaoslab.sim.process import Act, need
-from chaoslab.sim.world import World
+from chaoslab.sim.process import Act, Process, need
 
 _FULL = "No space left on device"
-
-
-class Saver(Protocol):
-    """The learner whose checkpoints they are."""
-
-    world: World
-    clock: SimClock
-    name: str
-    flags: Mapping[str, str]
-
-    @property
-    def now_s(self) -> float: ...
-
-    def later(self, delay_s: float, act: Act) -> object: ...
-
-    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None: ...
 
 
 class Saving:
     """Checkpoints of one life."""
 
-    def __init__(self, learner: Saver, *, every_s: float) -> None:
+    def __init__(self, learner: Process, *, every_s: float) -> None:
         self._learner, self._every_s = learner, every_s
         self._disk = learner.world.disk(learner.name)
         self._size_bytes = int(
