@@ -3,6 +3,7 @@
     HitsTogether  all targets are signalled at once, and found beforehand
     EndsProcess   the subclass ends the target        heal: its next incarnation starts
     AsksToLeave   it has time to leave by itself      it starts again as soon as it has
+    GivesNotice   it hears of a preemption first      SIGTERM, then the end, follow
     AsksHook      the target's test hook is asked     heal: the hook lets go
     Stresses      the fleet puts a stressor on it     heal: the stressor is taken away
     LinkFault     its link is shaped                  heal: the link is cleared of the injection
@@ -21,7 +22,7 @@ from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.faults.evidence.links import BREAKING, if_used
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.protocols import Hookable, Networked, Preparable, Stressable, able
+from chaoslab.fleet.protocols import Hookable, Networked, Notifiable, Preparable, Stressable, able
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.effects import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
@@ -84,6 +85,30 @@ class AsksToLeave(EndsProcess):
         for name in injection.targets:
             if is_last or not fleet.nodes[name].is_alive:
                 fleet.restart(name)
+
+
+class GivesNotice(BaseFault):
+    """A preemption: its targets hear of it, are asked to leave by SIGTERM, and ended by force."""
+
+    __slots__ = ()
+
+    notice_s: float
+    """From the notice to SIGTERM."""
+    grace_s: float
+    """From SIGTERM to the end."""
+
+    def __post_init__(self) -> None:
+        if self.notice_s < 0 or self.grace_s < 0:
+            raise PlanError("`notice` and `grace` are durations of at least 0s")
+
+    def steps(self) -> tuple[float, ...]:
+        """When SIGTERM and the end follow the notice."""
+        return (self.notice_s, self.notice_s + self.grace_s)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Send every target the notice."""
+        for name in injection.targets:
+            able(fleet, Notifiable).notice(name)
 
 
 def start_all(injection: Injection, fleet: Fleet) -> None:

@@ -25,11 +25,10 @@ from chaoslab.core.payloads import (
     RoundMerged,
 )
 from chaoslab.core.units import Duration, delay, plural
-from chaoslab.faults.actions import EndsProcess, HitsTogether
+from chaoslab.faults.actions import EndsProcess, GivesNotice, HitsTogether
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.protocols import Notifiable, able
 from chaoslab.plan.model import SYNCER, Injection
 from chaoslab.record.exits import how_it_ended, was_ended_by
 
@@ -171,7 +170,7 @@ class ProcessCrashLoop(HitsTogether, EndsProcess):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessPreempt(EndsProcess):
+class ProcessPreempt(GivesNotice, EndsProcess):
     """Tell the node that it will lose its place, ask it to leave, end it if it does not.
 
     A node that hears the notice and is ended by force was preempted, too: `left_by_itself` tells.
@@ -187,19 +186,6 @@ class ProcessPreempt(EndsProcess):
     imitates = "a spot or maintenance preemption with notice; the machine itself stays"
     proof = "the node reported the notice and was gone when the grace ended"
     needs = frozenset({Ability.KILL, Ability.NOTICE})
-
-    def __post_init__(self) -> None:
-        if self.notice_s < 0 or self.grace_s < 0:
-            raise PlanError("`notice` and `grace` are durations of at least 0s")
-
-    def steps(self) -> tuple[float, ...]:
-        """When SIGTERM and SIGKILL follow the notice."""
-        return (self.notice_s, self.notice_s + self.grace_s)
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Send every target the preemption notice."""
-        for name in injection.targets:
-            able(fleet, Notifiable).notice(name)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Ask, then force; a victim that has left already is left alone."""

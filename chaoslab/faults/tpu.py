@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     LearnerNoticed,
@@ -25,12 +24,13 @@ from chaoslab.core.payloads import (
     ProviderReported,
 )
 from chaoslab.core.units import Duration
+from chaoslab.faults.actions import GivesNotice
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import HasSlices, Notifiable, able
+from chaoslab.fleet.protocols import HasSlices, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
 
@@ -154,7 +154,7 @@ class TpuOutage(_OnSlice):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotPreempt(_OnSlice):
+class SpotPreempt(GivesNotice, _OnSlice):
     """Emulate the preemption of a spot slice: notice, SIGTERM, then the slice is deleted.
 
     The provider cannot be asked for a real preemption. The request stays suspended as after one,
@@ -174,19 +174,6 @@ class SpotPreempt(_OnSlice):
     duration_key = ""
     conditions = frozenset({"leaving", "absent", "preempted"})
     is_preemption = True
-
-    def __post_init__(self) -> None:
-        if self.notice_s < 0 or self.grace_s < 0:
-            raise PlanError("`notice` and `grace` are durations of at least 0s")
-
-    def steps(self) -> tuple[float, ...]:
-        """When SIGTERM and the deletion follow the notice."""
-        return (self.notice_s, self.notice_s + self.grace_s)
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Send every target the notice."""
-        for name in injection.targets:
-            able(fleet, Notifiable).notice(name)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Ask the learners to leave, then delete their slices."""
