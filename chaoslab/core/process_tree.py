@@ -133,34 +133,28 @@ def receivers(main: Identity) -> Receivers | None:
     return Receivers(group=main.pid, outside=outside)
 
 
-def send_to_all(found: Iterable[Receivers], number: int) -> None:
-    """Send a signal to all of them, as close together as possible: first to the groups."""
-    found = tuple(found)
+def signal_trees(
+    mains: Sequence[Identity], number: int, prepared: Sequence[Receivers | None] = ()
+) -> None:
+    """Send a signal to main processes, their groups and all descendants, as close together as
+    possible: all are found first, and groups come first.
+
+    A main process whose pid was reused, and its descendants, are left out. `prepared`: what
+    `receivers` found a moment ago, for each; processes started since are found afterwards.
+    """
+    prepared = prepared or [None] * len(mains)
+    pairs = zip(mains, prepared, strict=True)
+    found = [one for main, before in pairs if (one := before or receivers(main)) is not None]
     with realtime_priority():  # receivers wake up and compete for cores
         for one in found if number == signal.SIGKILL else ():
             prefer_process(one.group)  # a process dies only when it has a core
         for one in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(one.group, number)
-        for process in (process for one in found for process in one.outside):
-            _send(process, number)
-
-
-def signal_trees(
-    mains: Sequence[Identity], number: int, prepared: Sequence[Receivers | None] = ()
-) -> None:
-    """Send a signal to main processes, their groups and all descendants, once all were found.
-
-    A main process whose pid was reused, and its descendants, are left out. `prepared`: what
-    `receivers` found a moment ago, for each; what started since is found afterwards.
-    """
-    prepared = prepared or [None] * len(mains)
-    found = [one or receivers(main) for main, one in zip(mains, prepared, strict=True)]
-    send_to_all(filter(None, found), number)
+        send_each((process for one in found for process in one.outside), number)
     for main, before in zip(mains, prepared, strict=True):
         if before is not None and (now := receivers(main)) is not None:
-            for process in set(now.outside) - set(before.outside):
-                _send(process, number)
+            send_each(set(now.outside) - set(before.outside), number)
 
 
 def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
