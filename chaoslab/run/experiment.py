@@ -133,15 +133,13 @@ def run_plan(
                 means=means,
                 name=twin.key(plan, provenance) if wants_twin else None,
             )
-            with twin_run.begun_beside() if wants_twin else nullcontext() as beside:
+            with twin_run.run_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers
                 outcome, run = _execute(
                     plan, prepared.schedule.injections, directory, means, basis, seen_by
                 )
                 if wants_twin and outcome is RunOutcome.COMPLETED:
-                    directory.note(
-                        twin=twin_run.reused_or_made(run, observers, beside, before_twin)
-                    )
+                    directory.note(twin=twin_run.reuse_or_run(run, observers, beside, before_twin))
         yield directory
 
 
@@ -290,25 +288,25 @@ class _Twin:
     """Among those that are kept; None: it is made each time."""
 
     @contextmanager
-    def begun_beside(self) -> Iterator[TwinBeside | None]:
+    def run_beside(self) -> Iterator[TwinBeside | None]:
         """Process that runs the twin during the block; None: it is run afterwards."""
-        beside = self._begun()
+        beside = self._start_beside()
         try:
             yield beside
         finally:
             if beside is not None and beside.abandon():
                 shutil.rmtree(self.directory.twin, ignore_errors=True)
 
-    def _begun(self) -> TwinBeside | None:
+    def _start_beside(self) -> TwinBeside | None:
         is_kept = self.name is not None and twin.is_kept(self.name, self.root)
         if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
             return None
         try:
             return TwinBeside(self._make_by_orders)
-        except OSError:  # no process more may be had
+        except OSError:  # the system allows no further process
             return None
 
-    def reused_or_made(
+    def reuse_or_run(
         self,
         run: History,
         observers: Sequence[Observer],
