@@ -1,6 +1,6 @@
 """Injector: each injection from waiting to open to over, with every move in the journal.
 
-    waiting ── trigger ──► injecting, injected ──► open ── beats ──► evidence ──► healing, healed
+    waiting ── trigger ──► injecting, injected ──► open ── steps ──► evidence ──► healing, healed
                                                               something is left ──► heal_failed ┘
        └── its trigger never comes, or the limits forbid it ──► skipped
 
@@ -71,7 +71,7 @@ class Injector:
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
     """Ids of the plan's entries that an operator decides on."""
-    is_kept: bool = False
+    operators_may_act: bool = False
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
     due_within: DueWithin = no_undo_log
@@ -101,12 +101,12 @@ class Injector:
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        return not (self._will_heal or self.is_kept or self.waiting)
+        return not (self._will_heal or self.operators_may_act or self.waiting)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or is to come by time or an operator."""
-        is_awaited = self.is_kept or any(self.waiting.held.values())
+        is_awaited = self.operators_may_act or any(self.waiting.held.values())
         has_steps = any(one.steps for one in self._opened)
         return self._will_heal or is_awaited or has_steps or any(self.waiting.due())
 
@@ -159,7 +159,7 @@ class Injector:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
         has_acted = False
         self.waiting.ask()
-        self.waiting.look()
+        self.waiting.note_held()
         while (due := self._next()) is not None and due.begins_s <= self.recorder.now_s:
             due.action()
             has_acted = True
@@ -292,7 +292,7 @@ class Injector:
 
     def _end(self, one: OpenInjection) -> None:
         """Heal it; later, if targets are ending, as pods do after their deletion."""
-        if not one.waits_for_ends(self.recorder.fleet.nodes, _LATER_S):
+        if not one.postpones_heal(self.recorder.fleet.nodes, _LATER_S):
             self._heal(one)
 
     def _heal(self, one: OpenInjection, because: str = "") -> None:
@@ -304,9 +304,15 @@ class Injector:
             self._undo(one, because)
 
     def _undo(self, one: OpenInjection, because: str = "") -> None:
-        """Undo it, and look whether it is; what is not is tried again, and others go on."""
+        """Heal it on the fleet. If something is left of it, the next try follows in `_AGAIN_S`."""
         one.steps.clear()
-        if reason := self._left(one):
+        try:
+            one.fault.heal(one.injection, self.recorder.fleet)
+        except FleetError as error:
+            reason = str(error)
+        else:
+            reason = self._left(one)
+        if reason:
             one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
                 self._write(FaultHealFailed, one.injection, reason=reason)
@@ -318,18 +324,11 @@ class Injector:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
     def _left(self, one: OpenInjection) -> str:
-        """What is left of it after it was undone; empty: nothing."""
-        try:
-            one.fault.heal(one.injection, self.recorder.fleet)
-        except FleetError as error:
-            return str(error)
-        left = [what for still_there in one.still_there for what in still_there()]
-        return "; ".join([*left, *self._not_restored(one)])
-
-    def _not_restored(self, one: OpenInjection) -> Iterator[str]:
-        """Targets that the fleet takes for alive, and that, seen from outside, have no process, or
-        one that is stopped although no other fault is open on it.
+        """Parts of a healed fault that are still there, and targets that the fleet reports as alive
+        although a probe finds no process, or a stopped one on which no other fault is open; empty:
+        none.
         """
+        left = [what for still_there in one.still_there for what in still_there()]
         self.recorder.drain()
         under_others = targets_of(other for other in self._opened if other is not one)
         for name in one.injection.targets:
@@ -338,9 +337,10 @@ class Injector:
             if not (node.is_alive and isinstance(said, NodeProbed)):
                 continue
             if said.state == "gone":
-                yield f"{name} has no process"
+                left.append(f"{name} has no process")
             elif said.state == "T" and name not in under_others:
-                yield f"{name} is still stopped"
+                left.append(f"{name} is still stopped")
+        return "; ".join(left)
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer, or

@@ -41,21 +41,23 @@ class OpenInjection:
     """Why the last try to heal it failed."""
     again_s: float | None = None
     """When that is tried again."""
-    ending_s: float = 0.0
-    """So much later it is healed, because targets are ending."""
+    postponed_s: float = 0.0
+    """Delay of its heal so far, because targets were still ending."""
 
     @property
     def heals_s(self) -> float | None:
         """When it is due to be healed; None: not before the end."""
         for_s = self.injection.for_s
-        return None if for_s is None else self.injected_s + for_s + self.ending_s
+        return None if for_s is None else self.injected_s + for_s + self.postponed_s
 
-    def waits_for_ends(self, nodes: Mapping[str, Node], later_s: float) -> bool:
-        """Put its heal off by so long if a target is ending, as pods do after their deletion."""
+    def postpones_heal(self, nodes: Mapping[str, Node], by_s: float) -> bool:
+        """Postpone its heal if a target is ending, as pods do after their deletion; whether it was
+        postponed.
+        """
         is_ending = any(nodes[name].is_ending for name in self.injection.targets)
-        if not (self.fault.takes_away and is_ending and self.ending_s < _ENDING_S):
+        if not (self.fault.takes_away and is_ending and self.postponed_s < _ENDING_S):
             return False
-        self.ending_s += later_s
+        self.postponed_s += by_s
         return True
 
     @property

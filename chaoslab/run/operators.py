@@ -143,7 +143,7 @@ class Operators:
 
     def __post_init__(self) -> None:
         self.inbox.clock = lambda: self.recorder.now_s
-        self.injector.is_kept = self.inbox.keep
+        self.injector.operators_may_act = self.inbox.keep
         self.injector.waiting.put_later(self.inbox.sealed)
         self._number = 1 + max((one.number for one in self.injector.waiting), default=-1)
 
@@ -288,7 +288,7 @@ class Operators:
         if held := list(self.injector.waiting.held):
             raise _Refused(f"{', '.join(held)} still waits: inject it by `go`, or `skip` it")
         self._acted(order)
-        self.injector.is_kept = False
+        self.injector.operators_may_act = False
         for one in self._still_sealed:
             self.injector.leave_out(one, reason=f"{order.by} ended the game-day before it came")
 

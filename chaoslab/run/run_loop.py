@@ -1,7 +1,7 @@
 """Run loop: reads the fleet's events, does what is due, samples, and applies the abort rules.
 
     until done ─┬─► recorder.read(until the next thing is due)
-                ├─► injector.act        injections, beats and heals at their times
+                ├─► injector.act        injections, their steps and heals at their times
                 ├─► pacer.tell          the step time, to learners that have started
                 ├─► counts, once a second
                 └─► Ended               a signal, an abort rule, or no learner left to train
@@ -135,7 +135,7 @@ class RunLoop:
         if self._operators is not None and (reason := self._operators.act()):
             self._abort("an operator", reason)
         has_acted = self.injector.act()
-        self._show_life()
+        self._beat()
         self._decided = -1 if has_acted else known
         return has_acted
 
@@ -143,7 +143,7 @@ class RunLoop:
         """Wait for an event that a decision may depend on: on most of them none does."""
         while True:
             self.recorder.read(until_s, leave_s=leave_s)
-            self._show_life()
+            self._beat()
             is_decided = self._decided == self._progress.news and self._operators is None
             if not is_decided or self.recorder.now_s >= until_s or self.interrupts.count:
                 return
@@ -233,11 +233,12 @@ class RunLoop:
             times_s += [fires_s(rule, progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)
 
-    def _show_life(self) -> None:
-        """Beat; a time in which the harness stalled is noted, after what waited to be read.
+    def _beat(self) -> None:
+        """Tell the janitor that the harness lives; record a stall of the harness, and the death of
+        the janitor.
 
-        While training goes on, a long one ends the run: what was due meanwhile was not done. The
-        death of the janitor is noted, too.
+        The run ends if the janitor undid something meanwhile, and after a long stall in training:
+        what was due was not done in time.
         """
         if (lapse := self.heartbeat.lapse()) is not None:
             self.recorder.note(JanitorDied(**asdict(lapse)))

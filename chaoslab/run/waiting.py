@@ -128,8 +128,8 @@ class WaitingInjections:
         """By id of the entry that is held: whether its trigger has come."""
         return {one.spec: one.spec in self._reached for one in self._held}
 
-    def look(self) -> None:
-        """Write down which of those that are held have become due."""
+    def note_held(self) -> None:
+        """Record the held entries whose trigger has come."""
         if self._enabled_s is None:
             return
         for one in self._held:

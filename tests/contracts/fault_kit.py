@@ -57,7 +57,7 @@ class Director:
     journal: Journal
 
     def carry_out(self, fault: Fault, injection: Injection) -> tuple[Evidence, ...]:
-        """Inject, step at each beat, look, heal."""
+        """Inject, take each later step, look, heal."""
         self.write(
             Kind.FAULT_INJECTING,
             injection,
@@ -154,7 +154,7 @@ class FaultKit:
         assert fault.layer in Layer
         assert documented_fields(type(fault)) >= setting_names(fault)
 
-    def test_its_beats_come_in_order_after_the_injection(self, fault: Fault) -> None:
+    def test_its_steps_come_in_order_after_the_injection(self, fault: Fault) -> None:
         steps = fault.steps()
         assert list(steps) == sorted(steps)
         assert all(step_index >= 0 for step_index in steps)

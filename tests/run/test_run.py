@@ -137,7 +137,7 @@ def test_the_same_run_gives_the_same_journal(tmp_path: Path, stage: Stage) -> No
     assert journals[0].read_bytes() == journals[1].read_bytes()
 
 
-# ---------------------------------------------------------------- triggers and beats
+# ---------------------------------------------------------------- triggers and steps
 
 
 def test_beats_are_carried_out_at_their_offsets_until_the_heal(tmp_path: Path) -> None:
