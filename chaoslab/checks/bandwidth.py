@@ -184,7 +184,7 @@ class Bandwidth:
                 *self._bunched(found),
                 self._wasted(flows, saving),
             ],
-            passed=f"{saving:.1f} times less arrived than gradients in every step would have been "
+            passed=f"{saving:.1f} times less data arrived than with gradients in every step "
             f"({_said(arrived)} instead of {_said(gradients)}); the fastest, {fastest}, "
             f"carried {_said(peak)}/s at most",
             samples=sum(len(flow.reports) for flow in flows),
@@ -217,7 +217,7 @@ class Bandwidth:
         if self.max_peak is None:
             return
         if not found:
-            text = "no push says how large it is, or too few came in the baseline"
+            text = "pushes report no size, or the baseline has too few of them"
             yield Doubt(Code.RECORD_INCOMPLETE, text)
         for burst in found:
             if burst.factor > self.max_peak:
@@ -241,8 +241,8 @@ class Bandwidth:
         if saving >= self.min_saving:
             return None
         text = (
-            f"only {saving:.2f} times less arrived than gradients in every step would have "
-            f"been ({_FORMULA}); the bound is {self.min_saving:g}x"
+            f"only {saving:.2f} times less data arrived than with gradients in every step "
+            f"({_FORMULA}); the bound is {self.min_saving:g}x"
         )
         last = max((flow.reports[-1].event for flow in flows), key=lambda event: event.seq)
         return Violation.at(last, Code.SAVING_TOO_LOW, text, "")

@@ -49,11 +49,11 @@ class Checkpoints:
         return conclude(
             self.name,
             [*_believed(history), *_passed_over(history), *self._never_again(history)],
-            nothing=Doubt(Code.NOTHING_TO_JUDGE, "no learner said a word of checkpoints"),
+            nothing=Doubt(Code.NOTHING_TO_JUDGE, "no learner reported a checkpoint"),
             passed=f"{plural(len(saved), 'checkpoint was', 'checkpoints were')} saved, and "
             f"{plural(len(found), 'start')} resumed the "
-            f"newest whole one; of {len(damaged)} damaged or lost files none was believed, and "
-            f"after {len(failed)} refused writes saving went on",
+            f"newest whole one; none of {len(damaged)} damaged or lost files was loaded, and "
+            f"saving continued after {len(failed)} refused writes",
             samples=len(saved) + len(failed),
             numbers={
                 "saved": len(saved),

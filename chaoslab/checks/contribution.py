@@ -62,7 +62,7 @@ class ContributionShare:
 
     name: ClassVar[str] = "contribution_share"
     summary: ClassVar[str] = (
-        "each learner weighs in merges what it has trained on; no learner waits"
+        "each learner's weight in merges matches the tokens it trained on; no learner waits"
     )
 
     max_difference: Share = binding(0.25, most=0.9, show=show_share)

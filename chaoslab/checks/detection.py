@@ -109,8 +109,8 @@ def _gone_for_s(absence: Absence, history: History) -> float:
 
 def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violation:
     code = Code.NOT_MISSED if delay_s is None else Code.MISSED_TOO_LATE
-    said = "did not miss it" if delay_s is None else f"took {delay_s:.1f} s to miss it"
-    text = f"{absence} was gone, and the syncer {said}; the bound is {within_s:g} s"
+    said = "never noticed" if delay_s is None else f"took {delay_s:.1f} s to notice"
+    text = f"the syncer {said} the absence of {absence}; the bound is {within_s:g} s"
     return Violation.at(absence.stories[0].injecting, code, text, absence.learner)
 
 

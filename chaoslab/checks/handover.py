@@ -39,7 +39,7 @@ _HELPED = ("donor", "syncer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """No member waits for its first state for longer than the bound while nothing is upon it."""
+    """No member waits longer than the bound for its first state while no fault affects it."""
 
     name: ClassVar[str] = "handover"
     summary: ClassVar[str] = "each learner that is let in gets the state of the training in time"

@@ -16,9 +16,9 @@ from chaoslab.core.payloads import Need, RunStarted
 from chaoslab.record.history import History
 
 _REASONS: Final[Mapping[Need, str]] = {
-    Need.TWIN: "the run was to have no fault-free twin (`--no-twin`, `twin: false`, a "
+    Need.TWIN: "the run has no fault-free twin (`--no-twin`, `twin: false`, a "
     "game-day or `chaoslab attach`)",
-    Need.WHOLE: "the training had begun before the run, and goes on after it",
+    Need.WHOLE: "the training began before the run and continues after it",
     Need.STEP_TIME: "learners keep no step time (`training.step_time: off`, or `chaoslab attach`)",
 }
 

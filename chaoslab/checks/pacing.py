@@ -94,10 +94,8 @@ def unless_overrun(
 def lost_share(
     history: History, judged: Iterable[tuple[float, float]], *, without: Collection[str] = ()
 ) -> float | None:
-    """Share of their periods that learners which no fault touched, but some, lost in these
-    stretches.
-
-    None without a step time, or without a report of a step in them.
+    """Share of their step periods that untargeted learners lost in these stretches; those in
+    `without` are left out. None without a step time, or if no step was reported in them.
     """
     made = lost = 0
     stretches = union(judged)

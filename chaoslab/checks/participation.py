@@ -65,8 +65,8 @@ _OF_ONE_FRAGMENT = 8
 """Rounds of a window of one fragment that it can be expected to contribute to."""
 _STANDS_STILL = 0.1
 _BY_CHANCE = 4.0
-"""By so much learners without a step time may slow each other on a machine that is full, where it
-is not known what each was given of it."""
+"""Factor by which learners without a step time may slow each other on a full machine, where the
+CPU time of each is not known."""
 
 
 class _Window(NamedTuple):

@@ -1,4 +1,4 @@
-"""Rejoin: each broken learner comes back, in time, and takes part again.
+"""Check `rejoin`: each learner that a fault hit contributes again, in time and to the end.
 
 Three clocks from the restart or the resume: process up, first step, first accepted contribution
 (`absence`). A process that is up but never contributes has not rejoined; neither has one that
@@ -48,9 +48,7 @@ class Rejoin:
     """
 
     name: ClassVar[str] = "rejoin"
-    summary: ClassVar[str] = (
-        "each learner broken or brought in contributes again and again, in time"
-    )
+    summary: ClassVar[str] = "each learner taken away or brought in contributes repeatedly, in time"
 
     within_s: Duration = 30.0
     """Longest time from the beginning of the heal, or from the start of one that is brought in, to

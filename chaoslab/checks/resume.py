@@ -282,10 +282,10 @@ class Divergence:
                 problems.append(Violation.at(off.event, Code.DIVERGED, text, worker))
             elif self.exact and other is not None and all(pair.is_equal for pair in before):
                 text = (
-                    f"the losses of {worker} were its twin's, and from step "
-                    f"{other.event.payload.step:,} on they are not ({other.own:.6g}, and the "
-                    f"twin's is {other.twin:.6g}): it goes on with other data, random numbers, "
-                    "schedule or moments; `exact: false` accepts that"
+                    f"the losses of {worker} equal its twin's until step "
+                    f"{other.event.payload.step:,}, where they differ ({other.own:.6g}, twin "
+                    f"{other.twin:.6g}): it resumed with other data, random numbers, schedule or "
+                    "moments; `exact: false` accepts that"
                 )
                 problems.append(Doubt(Code.DIVERGED, text))
         return conclude(

@@ -227,8 +227,8 @@ def _unguarded(history: History) -> Iterator[Finding]:
                 "unguarded",
                 Code.NO_JANITOR,
                 f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
-                f"be started in its place ({died.payload.reason}): from then on no "
-                "janitor was running, and that all was undone is the harness's word alone",
+                f"be started in its place ({died.payload.reason}): from then on no janitor was "
+                "running, and only the harness itself reports that everything was undone",
                 culprits=["janitor"],
                 evidence=[died],
             )
@@ -268,8 +268,8 @@ def _contact(history: History) -> Iterator[Finding]:
         yield Finding(
             check="contact",
             outcome=Outcome.PASS,
-            reason=f"{told}: what nodes said meanwhile was heard of late, and is judged by their "
-            "own clocks",
+            reason=f"{told}: events of that time arrived late and are judged by the clocks of the "
+            "nodes",
             observed=max(stall.event.payload.silent_s for stall in away),
             unit=Unit.SECONDS,
             samples=len(away),

@@ -35,11 +35,11 @@ _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succession:
-    """A syncer that was away goes on with all that it had published, and with all learners."""
+    """A syncer that was away resumes everything it had published, and all learners return to it."""
 
     name: ClassVar[str] = "succession"
     summary: ClassVar[str] = (
-        "a syncer that comes back loses nothing, and every learner is heard again"
+        "a syncer that comes back loses nothing, and every learner contributes again"
     )
 
     within_s: Duration = 30.0
@@ -59,7 +59,7 @@ class Succession:
             self.name,
             [*violations, *_doubts(found, lives)],
             nothing=Doubt(Code.NO_FAULT, "the syncer was never away"),
-            passed=f"{_came_back(len(lives))}; all were heard again {after_longest(clocks)}",
+            passed=f"{_came_back(len(lives))}; all contributed again {after_longest(clocks)}",
             samples=len(found) + len(lives),
             measured=Measured(longest_s, self.within_s, Unit.SECONDS) if clocks else None,
             numbers={

@@ -60,7 +60,9 @@ def by_lease(history: History) -> Iterator[Doubt]:
     for event in _unasked(history):
         if event.payload.lease_over:
             node, words = event.payload.node, event.payload.last_words
-            text = f"{node} was ended by its host, which could not hear the harness ({words})"
+            text = (
+                f"{node} was ended by its host, which had lost contact with the harness ({words})"
+            )
             yield Doubt(Code.MACHINE_STALLED, text)
 
 
@@ -72,8 +74,8 @@ def _unasked(history: History) -> Iterator[Event[NodeExited]]:
 
 
 def left_early(history: History) -> Iterator[Violation]:
-    """Every learner that left before training ended, by its word because training had stopped, or
-    because it had been asked to, which it had not.
+    """Every learner that left before training ended for a reason that is not true: it reported that
+    training had stopped, or that it had been asked to leave.
     """
     yield from _left_unasked(history)
     end = training_end(history)
@@ -103,8 +105,8 @@ def _left_unasked(history: History) -> Iterator[Violation]:
             for story in history.faults
         ):  # fmt: skip
             text = (
-                f"{learner} (incarnation {life}) left at {left.time_s:.1f} s and said that it had "
-                "been asked to, and no injection had asked it"
+                f"{learner} (incarnation {life}) left at {left.time_s:.1f} s and reported that it "
+                "had been asked to, but no injection had asked it"
             )
             yield Violation.at(left, Code.LEFT_EARLY, text, learner)
 

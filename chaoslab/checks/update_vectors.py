@@ -39,21 +39,21 @@ FEWEST_STEPS = 2
 """The first step of a schedule may have a learning rate of 0."""
 _FEW = 6
 _TURNED = 0.5
-"""So few show it by a mean below minus this share of the mean before."""
+"""`_FEW` values show turned updates if their mean is below minus this share of the mean before."""
 _KNOWN = 30
-"""With these few: so many must be known, of which those before are steady."""
+"""Values that must be known to judge by only `_FEW`; the earlier ones must be steady."""
 _STEADY = 4.0
-"""Standard errors of a mean of so few, by the deviation of those before, that their mean exceeds:
-then one of sound updates is 6 from where it would be taken for turned."""
+"""Earlier values are steady if their mean exceeds this many standard errors of a mean of `_FEW`: a
+mean of sound updates is then 6 standard errors from the bound of turned ones."""
 _WINDOW = 12
-"""Where it was never otherwise, so many show it."""
+"""Values that show it where no earlier, sound ones are known."""
 _OPPOSED = -0.05
 """A mean above this is not judged. Those of sound learners of `nano` stay above 0.07 up to step
 1,400, where single values deviate by 0.06."""
 _SURE = 6.0
 """Standard errors that the mean must be below 0: of 12 values that chance makes, one in 40,000."""
 _TIMES = 2.0
-"""The mean of the one that is wrong is at least so many times as far below 0 as any other."""
+"""The wrong learner's mean is at least this many times as far below 0 as any other's."""
 _REPEATED = 2
 """Norms of real updates differ in their last digits; one may be pushed once more unaltered."""
 _FAINT = 0.1
@@ -62,7 +62,7 @@ _SPENT = 0.01
 """Of its own size before: that of sound updates falls to a seventh in 600 steps, and the learning
 rate may fall to a tenth."""
 _BEFORE = 2 * WINDOW
-"""So many pushes before it was taken away, at most."""
+"""Pushes before its absence that count, at most."""
 _LIKE_STEPS = 2.0
 """A peer's push of at least its steps by this is compared with it."""
 _LIKE_SIZE = 2.0

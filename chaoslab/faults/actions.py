@@ -112,12 +112,12 @@ class GivesNotice(BaseFault):
 
 
 def start_all(injection: Injection, fleet: Fleet) -> None:
-    """Start every target that is not running. FleetError names those that are dead all the same, as
-    long as others have to start them.
+    """Start every target that is not running. FleetError names targets that are still down, such as
+    those that a cluster has to start.
     """
     dead = [name for name in injection.targets if not fleet.restart(name).is_alive]
     if dead:
-        raise FleetError(f"{', '.join(dead)} was to run again and is dead")
+        raise FleetError(f"{', '.join(dead)} has not restarted yet")
 
 
 class AsksHook(BaseFault):

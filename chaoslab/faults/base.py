@@ -46,7 +46,7 @@ class Layer(StrEnum):
     FILE = "file"
     """The contents of files."""
     VOLUME = "volume"
-    """A file system: its room, and what of it was flushed."""
+    """A file system: its free space, and which writes were flushed."""
     MACHINE = "machine"
     """What a cluster or its owner does to one of its machines."""
     PROVIDER = "provider"
@@ -68,7 +68,7 @@ class Fault(Protocol):
     layer: ClassVar[Layer]
     """Where it really acts."""
     imitates: ClassVar[str]
-    """The failure of the field that it stands for, and what of it is missing, one line."""
+    """The real failure that it stands for, and what it does not reproduce; one line."""
     proof: ClassVar[str]
     """What counts as evidence, one line."""
     takes_away: ClassVar[bool]
@@ -109,11 +109,11 @@ class Fault(Protocol):
 
 @runtime_checkable
 class ShapesLinks(Protocol):
-    """What a fault says in addition when it acts on the links of its targets."""
+    """Optional part of a fault that acts on the links of its targets."""
 
     shares_targets: ClassVar[bool]
-    """Whether it may be open on a learner beside others that share, as their effects are kept apart
-    and their evidence is."""
+    """Whether it may be open on a learner together with other faults that share targets: their
+    effects and their evidence are kept apart."""
 
     def shapings(self) -> tuple[Shaping, ...]:
         """Everything it may put on a link: compared with what the links can do before the start.
@@ -125,7 +125,7 @@ class ShapesLinks(Protocol):
 
 @runtime_checkable
 class PreparesTargets(Protocol):
-    """What a fault says in addition when part of it can be done before its time, without effect."""
+    """Optional part of a fault that can be prepared before its time, without effect."""
 
     def prepare(self, injection: Injection, fleet: Fleet) -> None:
         """Called shortly before `inject` where its time is known, or the round that it waits for is
@@ -140,12 +140,12 @@ class PreparesTargets(Protocol):
 
 @runtime_checkable
 class FindsTargets(Protocol):
-    """What a fault says in addition when it hits what is beside its targets, too, which is only
-    known once nodes are placed. Limits count all of it before anything is done.
+    """Optional part of a fault that also hits neighbours of its targets, known only once nodes are
+    placed. Limits count all nodes hit before anything is done.
     """
 
     def all_hit(self, injection: Injection, fleet: Fleet) -> tuple[str, ...]:
-        """Names of all nodes that it would hit now. FleetError if one of them is not for it."""
+        """Names of all nodes that it would hit now. FleetError if it must not hit one of them."""
         ...
 
 
@@ -190,8 +190,8 @@ class HasStrength:
 
 
 def variants(fault: Fault) -> Iterator[Fault]:
-    """The fault, and each other thing that it can do: by its setting `how` and by those that are
-    true or false. Tests and random plans take all of them.
+    """The fault, and one copy for each other value of `how` and of each boolean setting. Tests and
+    random plans use all of them.
     """
     yield fault
     for one in fields(fault):  # type: ignore[arg-type]  # a dataclass, as all are

@@ -33,7 +33,7 @@ class NetworkDisconnect(BaseFault):
     """
 
     name = "network.disconnect"
-    summary = "the container is taken off its network; open sockets hear nothing"
+    summary = "disconnect the container from its network; open sockets receive nothing"
     layer = Layer.CONTAINER
     imitates = "a pulled cable or a failed network card"
     proof = "the engine's own report, traffic until then, and none afterwards"
@@ -55,17 +55,17 @@ class NetworkDisconnect(BaseFault):
         return {"silent": Direction.BOTH.value}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Silence both ways, and the engine's word."""
+        """Silence both ways, and the engine's report of the disconnection."""
         unplugged = reported(window, "disconnect")
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if unplugged is None:
-            text = "was taken off no network, as far as the engine reports"
+            text = "was not disconnected from a network, as far as the engine reports"
             return no_evidence(Code.NOT_APPLIED, text)
         silent = look_silent(window, Direction.BOTH)
         return Found(
             code=silent.code,
-            text=f"was taken off its network, by the engine's word, and {silent.text}",
+            text=f"was disconnected from its network, as the engine reports, and {silent.text}",
             measured=silent.measured,
             proof=(unplugged, *silent.proof),
         )

@@ -46,7 +46,7 @@ class ControlScaleUp(BaseFault):
     summary = "learners of the reserve join the running training"
     layer = Layer.PROCESS
     imitates = "spare capacity that arrives in mid-training"
-    proof = "its process began in mid-training, said so itself, and stayed"
+    proof = "its process started in mid-training, reported that it is ready, and stayed"
     needs = frozenset({Ability.KILL})
     takes_away = False
     brings_in = True
@@ -152,7 +152,7 @@ class ControlLeave(EndsProcess):
 def _how_it_joined(life: Life) -> str:
     exited, joined = life.exited, life.member
     if life.ready is None and exited is None:
-        return "was started, and never said that it is a learner"
+        return "was started, and never reported that it is ready"
     text = "was started"
     if joined is not None:
         text += f", was a member {delay(joined.time_s - life.started.time_s)}"
@@ -176,11 +176,11 @@ def _how_it_left(
     if suspected is not None:
         return "was suspected before it left"
     if said is None:
-        return "never said that it leaves"
+        return "never reported that it leaves"
     if said.payload.reason is not LeftBecause.ASKED:
         return f"left because of something else ({said.payload.reason})"
     if dropped is None:
-        return "left without a goodbye that the syncer heard"
+        return "left, but the syncer received no goodbye"
     if dropped.payload.reason is not Leaving.SAID_GOODBYE:
         return f"left, and the syncer took it for {dropped.payload.reason}"
     return "said goodbye"

@@ -39,9 +39,9 @@ class NetworkPartition(OneEffect):
     it."""
 
     name = "network.partition"
-    summary = "learners are cut off from the syncer and the others without a word"
+    summary = "cut learners off from the syncer and the others; no process is notified"
     imitates = "a split between sites, a stalled path, a firewall or a route that drops silently"
-    proof = "traffic until then, and nothing more at the end that should hear it"
+    proof = "traffic before the fault, then no byte at the receiving end until the heal"
     takes_away = True
 
     @property

@@ -124,7 +124,7 @@ def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
 
 
 def _look_shaken(window: EvidenceWindow, how: Packets) -> Found:
-    """That it was put on a link that carried traffic: more is not to be had."""
+    """That netem applied it to a link with traffic: the kernel does not count the packets."""
     shaped = window.first(LinkShaped, lambda e: e.payload.injection == window.injection.id)
     if shaped is None:
         return no_evidence(Code.NOT_APPLIED, "had a link on which nothing was put")
@@ -134,8 +134,7 @@ def _look_shaken(window: EvidenceWindow, how: Packets) -> Found:
         return no_evidence(Code.NO_TRAFFIC, "carried no traffic during the fault")
     return Found(
         code=Code.NOT_COUNTED,
-        text=f"carried traffic with {how} on its packets, by the word of netem; nothing counted "
-        "the packets that suffered",
+        text=f"carried traffic while netem applied {how}; the affected packets were not counted",
         measured={
             "share": None,
             "rtt_s": round_trip_s(seen),

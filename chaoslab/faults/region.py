@@ -21,13 +21,13 @@ from chaoslab.record.exits import was_ended_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionOutage(EndsProcess):
-    """A region goes dark: its links refuse all connections, and its processes are killed.
+    """A region fails: its links refuse all connections, and its processes are killed.
 
     Healed, the links come first; the nodes start again as their next incarnations.
     """
 
     name = "region.outage"
-    summary = "a whole region goes dark: links and processes at once"
+    summary = "a whole region fails: links and processes at once"
     imitates = "the loss of a zone or region: its processes and, together, its links"
     proof = "exit by SIGKILL, and a link without connections meanwhile"
     needs = frozenset({Ability.KILL, Ability.LINK})

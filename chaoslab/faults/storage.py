@@ -79,7 +79,7 @@ class StorageDamageCheckpoint(EndsProcess):
         damaged = [e for e in window.of(StorageDamaged) if _is_damage(e.payload)]
         exited = window.exited
         if exited is None or not damaged:
-            text = "keeps whole files, or was not down while they were damaged"
+            text = "has no damaged file, or did not end before the damage"
             return no_evidence(Code.NOT_APPLIED, text)
         if not was_ended_by(exited, "SIGKILL"):
             text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"

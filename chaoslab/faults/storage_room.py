@@ -64,9 +64,9 @@ class StorageDiskFull(FillsVolume):
     """Leave no room on the volume on which the learner keeps its checkpoints."""
 
     name = "storage.disk_full"
-    summary = "no room is left where the learner keeps its checkpoints"
+    summary = "no space is left on the volume with the learner's checkpoints"
     imitates = "a disk that fills up"
-    proof = "no byte is free by the kernel's word, and a checkpoint was refused"
+    proof = "the kernel reports no free byte, and a checkpoint was refused"
 
     def requested(self) -> Mapping[str, Json]:
         return {"free_bytes": 0}
@@ -122,18 +122,18 @@ class SyncerDiskFull(FillsVolume):
     """
 
     name = "syncer.disk_full"
-    summary = "no room for the syncer's state: nothing can be merged for good"
+    summary = "no space is left for the syncer's state: no merge can be committed"
     imitates = "a disk that fills up under the state of the run"
-    proof = "the syncer's own word that the disk refuses, and no round from then on"
+    proof = "the syncer reports that its disk refuses writes, and merges no round from then on"
     roles = frozenset({Role.SYNCER})
     takes_away = True
     duration_key = "full_s"
 
     def look(self, window: EvidenceWindow) -> Found:
-        """From its word on the disk refused, and it published nothing."""
+        """Its report that the disk refuses writes, and no round from then on."""
         blocked = window.first(SyncerBlocked, lambda e: not e.payload.is_snapshot)
         if blocked is None:
-            return no_evidence(Code.NO_EFFECT, "never said that its disk refuses what it writes")
+            return no_evidence(Code.NO_EFFECT, "never reported that its disk refuses writes")
         freed = window.first(
             SyncerFreed, lambda e: e.seq > blocked.seq and not e.payload.is_snapshot
         )
@@ -163,7 +163,7 @@ class StorageSlowDisk(AsksHook):
     """How fast a checkpoint is written."""
 
     name = "storage.slow_disk"
-    summary = "checkpoints are written at a crawl"
+    summary = "checkpoints are written slowly"
     strength: ClassVar[Mapping[str, float]] = {"rate_bytes_per_s": math.inf}
     may_silence = False
     imitates = "a worn-out or throttled disk; the program waits, the disk itself is untouched"

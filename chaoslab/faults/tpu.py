@@ -87,7 +87,9 @@ class _OnSlice(BaseFault):
         dropped = window.first(MemberLeft, lambda e: e.payload.incarnation == window.incarnation)
         text = f"ended ({how_it_ended(exited)}) and was down for {down_s:.1f} s; "
         if said is None:
-            text += "the provider had not said of its slice what was asked when the fault ended"
+            text += (
+                "the provider had not reported the state asked of its slice when the fault ended"
+            )
         else:
             lag_s = said.time_s - exited.time_s
             when = f"{abs(lag_s):.1f} s {'later' if lag_s >= 0 else 'before'}"

@@ -51,7 +51,7 @@ def debrief_page(directory: Path, history: History, verdict: Verdict, plan: Faul
         found = outcomes(history, verdict, plan)
         told = _told(history, verdict, found)
     except MalformedEvent as error:
-        told = (f"A line of the record is broken, so nothing more can be told: {safe(str(error))}",)
+        told = (f"A line of the record is broken, so only the findings follow: {safe(str(error))}",)
         told = (*told, "## Findings", _items(findings(verdict), "None."))
     return page(*_first(history, verdict), *told, "## Next: a gate", *_gate(directory))
 

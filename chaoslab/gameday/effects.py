@@ -81,7 +81,7 @@ def _stretches(history: History, spec: str) -> Iterator[tuple[float, float]]:
 
 
 def longest_gap(history: History, spec: str) -> Span | None:
-    """The longest gap that reaches into the stretches of a fault, also what of it lies outside."""
+    """The longest gap that overlaps the stretches of a fault, counted in full."""
     end_s, found = training_end_s(history), list[Gap]()
     stretches = union(_stretches(history, spec))
     for start_s, until_s in stretches:

@@ -75,7 +75,7 @@ class Injector:
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
     due_within: DueWithin = no_undo_log
-    """While a fault is carried out that lasts so long: what it opens is due by then."""
+    """Context in which a fault is carried out: undo entries opened in it are due at its end."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[OpenInjection] = field(default_factory=list)

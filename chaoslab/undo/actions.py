@@ -19,7 +19,7 @@ from chaoslab.undo.verbs import Healed, UndoEntry, Verb
 
 
 def undo(entry: UndoEntry) -> Healed:
-    """Do it. What cannot be done is said and does not keep the others from it."""
+    """Undo one entry. A failure is returned in `remaining`, so that other entries go on."""
     try:
         verb = verb_of(entry.do)
         if verb is None:
@@ -30,7 +30,7 @@ def undo(entry: UndoEntry) -> Healed:
 
 
 def leftovers(entry: UndoEntry) -> tuple[str, ...]:
-    """What an entry is about and is there now, in a few words each."""
+    """Things that an entry names and that exist now, in a few words each."""
     try:
         verb = verb_of(entry.do)
         return verb.left(_facts(entry, verb)) if verb else (f"something to undo by {entry.do!r}",)

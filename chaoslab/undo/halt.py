@@ -66,7 +66,7 @@ class _Ending:
 
     @property
     def is_over(self) -> bool:
-        """Whether its harness has ended, or has let go of the run."""
+        """Whether its harness has ended or closed the undo log."""
         return _harness(self.run) is None
 
 
@@ -88,8 +88,8 @@ def halt(
 ) -> tuple[Halted, ...]:
     """End them all at once, as Ctrl-C does; kill and heal those that still run after `within_s`.
 
-    `tell` hears of runs that are waited for. An undo log that cannot be read keeps no run from
-    being ended: that it cannot be read remains.
+    `tell` gets a line about each run that is waited for. A run whose undo log cannot be read is
+    ended, too; the unreadable log is among what remains.
     """
     endings = [_ask(run) for run in runs]
     began_s = told_s = time.monotonic()
@@ -111,7 +111,7 @@ def halt(
 
 
 def _ask(run: Path) -> _Ending:
-    """As Ctrl-C does; one that is stopped is let go on, so that it can."""
+    """Interrupt its harness as Ctrl-C does; a stopped one is continued, so that it can react."""
     harness = _harness(run)
     one = _Ending(run=run, harness=harness, was_there=_left(run))
     if harness is not None:

@@ -161,7 +161,7 @@ class Guard:
 
     def _replace(self) -> tuple[int, str]:
         """Where to beat from now on; why no janitor hears it, if none can be started."""
-        reason = f"{RESTARTS} were already started after others had ended"
+        reason = f"{RESTARTS} replacements have been started already"
         if self._restarts < RESTARTS:
             self._restarts += 1
             try:
@@ -210,16 +210,16 @@ def _await_end(process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Overdue:
-    """What is overdue is let go of, for a harness that does not get to it."""
+    """Undoes entries whose time is over, in place of a harness that stalls."""
 
     run_directory: Path
     _done: set[tuple[Path, int]] = field(default_factory=set)
 
     def let_go(self) -> list[str]:
-        """Of everything whose time is over and that can be let go of; what was done, as sentences.
+        """Undo every overdue entry whose verb allows it during a run; what was done, as sentences.
 
-        What could not be undone is tried again at the next call. FleetError or OSError if the
-        undo log cannot be read, or what was done cannot be written down.
+        Failures are tried again at the next call. FleetError or OSError if the undo log cannot be
+        read or written.
         """
         did: list[str] = []
         now_s = time.monotonic()

@@ -104,9 +104,9 @@ class UndoLogFile:
 
     @contextmanager
     def due_within(self, for_s: float | None) -> Iterator[StillThere]:
-        """What is opened in the block lasts so long; None: until the end of the run.
+        """Entries opened in the block are due after `for_s`; None: at the end of the run.
 
-        Yields what tells, at any later time, how much of it is still there.
+        Yields a function that lists, at any later time, what of these entries is still there.
         """
         self._until_s = None if for_s is None else time.monotonic() + for_s
         opened: list[UndoEntry] = []

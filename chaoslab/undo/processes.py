@@ -80,7 +80,7 @@ def _end_process(facts: ProcessFacts) -> Healed:
     words = f"{facts.node}: {len(found)} left over ({', '.join(map(str, found))})"
     left = end_tree(main, facts.mark, limit_s=_UNDO_S)
     if left:
-        return Healed(remaining=(f"{words}, of which these cannot be ended: {left}",))
+        return Healed(remaining=(f"{words}; cannot be ended: {left}",))
     return Healed(actions=(f"{words}, ended",))
 
 

@@ -152,14 +152,14 @@ def crowded(step_s: float, cpu_s: float) -> Record:
         )
     ),
     case(
-        "a burden that let go by itself is weak even if steps stay slow",
+        "a stressor that ended by itself is weak even if steps stay slow",
         halved().say(
             24.0,
             Kind.NODE_RELIEVED,
             "harness",
             node="learner-1",
             injection="injection-0",
-            because="it let go by itself",
+            because="the stressor ended by itself",
         ),
         Code.DOUBTFUL_CAUSE,
     ),

@@ -255,7 +255,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     def _wait(self, limit_s: float) -> None:
         """Wait for output or an exit, and take in what is there: output first, exits after it.
 
-        What `poll` has yet to return is none that is waited for.
+        Observations that `poll` has not returned yet do not end the wait.
         """
         deadline, known = time.monotonic() + limit_s, (len(self._observed), len(self._troubles))
         while True:

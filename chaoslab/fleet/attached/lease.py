@@ -137,7 +137,9 @@ class Lease:
                 continue
 
     def _is_ours(self) -> bool:
-        """Where the answer to a renewal was lost, the next one is refused all the same."""
+        """Whether the lease still names this run. It may do so after a refusal: if the answer to a
+        renewal was lost, the next renewal is refused.
+        """
         try:
             there = _found(self._cluster)
         except FleetError:

@@ -238,7 +238,7 @@ def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[s
     try:
         answer = json.loads(said)
     except ValueError as error:
-        raise FleetError(f"pod {pod} says no JSON: {said[-300:]!r}") from error
+        raise FleetError(f"pod {pod} did not print JSON: {said[-300:]!r}") from error
     if not isinstance(answer, dict) or "refused" in answer:
         why = answer.get("refused") if isinstance(answer, dict) else answer
         raise FleetError(f"`{' '.join(words)}` in pod {pod}: {why}")

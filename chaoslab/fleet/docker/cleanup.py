@@ -105,7 +105,7 @@ def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
         case _ if do == verbs.UNWEDGE:
             engine.kill(container, "SIGUSR2")
             return (f"{container} was resumed",)
-    return (f"{container} was {_STOPPED[do]}, and is let go",) if is_stopped else ()
+    return (f"{container} was {_STOPPED[do]}, which was undone",) if is_stopped else ()
 
 
 def _free(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:

@@ -249,7 +249,7 @@ class Container(Incarnation):
         try:
             if not self.engine.wait(self.name, _ENDED_S):
                 raise FleetError(
-                    f"{self.spec.name} ({self.name}) says nothing more and has not ended"
+                    f"{self.spec.name} ({self.name}) closed its output and has not ended"
                 )
             seen = self.engine.inspect(self.name)
             self.was_out_of_memory |= seen.was_out_of_memory

@@ -89,7 +89,7 @@ class VolumeFiles:
         words = ("damage", self.where, how.value, "all" if every else "newest")
         found = _send(self._place(), words)
         if not isinstance(found, list):
-            raise FleetError(f"what {self._node} keeps cannot be damaged: {_refusal(found)}")
+            raise FleetError(f"cannot damage the files of {self._node}: {_refusal(found)}")
         return found
 
     def fill(self) -> Space:
@@ -138,7 +138,7 @@ def _send(place: Place, words: Sequence[str], *, may_resize: bool = False) -> Js
     try:
         found: Json = json.loads(said)
     except ValueError as error:
-        raise FleetError(f"container {name} says no JSON: {said[-300:]!r}") from error
+        raise FleetError(f"container {name} did not print JSON: {said[-300:]!r}") from error
     return found
 
 

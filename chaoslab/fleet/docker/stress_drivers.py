@@ -56,11 +56,11 @@ def driver(wish: Wish[Container]) -> StressDriver:
         case Neighbours() | OccupiedMemory() as crowd:
             return Beside(wish, crowd)
         case other:
-            raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
+            raise FleetError(f"stressor {other.kind}: not supported by the docker fleet")
     for one in wish.others:
         if isinstance(one, type(found)) and one.life is wish.life:
-            subject = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
-            raise FleetError(f"{subject}, of {one.injection}")
+            subject = f"{wish.life.spec.name} has a {wish.stressor.kind} already"
+            raise FleetError(f"{subject}, from {one.injection}")
     return found
 
 
@@ -210,7 +210,7 @@ class Beside(StressDriver):
         try:
             stream.write(b"1.0\n")
         except OSError as error:
-            raise FleetError(f"container {self._name} does not take in what it is told") from error
+            raise FleetError(f"container {self._name} does not read its standard input") from error
         _ = self._meter.usage  # from now on
 
     def counts(self) -> Mapping[str, Json]:

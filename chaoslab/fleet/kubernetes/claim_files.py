@@ -42,10 +42,12 @@ class ClaimFiles:
         try:
             found = json.loads(said)
         except ValueError as error:
-            raise FleetError(f"a Job beside {self._node} says no JSON: {said[-300:]!r}") from error
+            raise FleetError(
+                f"a Job beside {self._node} did not print JSON: {said[-300:]!r}"
+            ) from error
         if not isinstance(found, list):
             why = found.get("refused") if isinstance(found, dict) else found
-            raise FleetError(f"what {self._node} keeps cannot be damaged: {why}")
+            raise FleetError(f"cannot damage the files of {self._node}: {why}")
         return found
 
     def give_volume(self) -> None:

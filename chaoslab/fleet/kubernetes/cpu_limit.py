@@ -104,7 +104,7 @@ def await_resized(cluster: Cluster, pod: str, asked: CpuLimit) -> None:
         is_pending = any(one["type"] == "PodResizePending" for one in _conditions(found))
         if is_pending or time.monotonic() > deadline:
             raise FleetError(
-                f"the CPU limit of pod {pod} is not {asked.limit} yet: {said or 'no word of it'}"
+                f"the CPU limit of pod {pod} is not {asked.limit} yet: {said or 'no reason given'}"
             )
         time.sleep(_LOOK_S)
 

@@ -34,8 +34,8 @@ def driver(wish: Wish[Pods]) -> StressDriver:
             return StepRest(life, slowness)
         case other if not isinstance(life, PodIncarnation):
             raise FleetError(
-                f"the kubernetes fleet cannot put a {other.kind} upon {life.spec.name}, which has "
-                "several hosts, but by test hooks: choose a learner of one"
+                f"stressor {other.kind}: on {life.spec.name}, which has several hosts, only test "
+                "hooks are supported: choose a learner with one host"
             )
         case Slowness(mechanism=Mechanism.CGROUP) as slowness:
             if any(isinstance(one, Quota) and one.life is life for one in wish.others):
@@ -46,7 +46,7 @@ def driver(wish: Wish[Pods]) -> StressDriver:
                 raise FleetError(f"the memory limit of {life.spec.name} is filled already")
             return Filled(life, limit)
         case other:
-            raise FleetError(f"the kubernetes fleet cannot put a {other.kind} upon a node")
+            raise FleetError(f"stressor {other.kind}: not supported by the kubernetes fleet")
 
 
 class Quota(CpuShare):

@@ -120,7 +120,7 @@ class Incarnation(ABC):
         try:
             self._write(encode(facts).encode() + b"\n")
         except OSError as error:
-            raise FleetError(f"{self.spec.name} does not take in what it is told") from error
+            raise FleetError(f"{self.spec.name} does not read its standard input") from error
 
     def open_undo(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """Write an undo entry before the action; one for each verb and each `whose`."""

@@ -35,7 +35,7 @@ class _Below(Protocol):
 
 
 class SlicedFleet(HasSlices):
-    """Adds slices to the fleet that stands behind it among the bases."""
+    """Mixin that adds slices to the next fleet class among the bases."""
 
     look_every_s: float = 5.0
     """How often the provider is asked for its states."""

@@ -87,7 +87,7 @@ class Storage:
         found = self._disk.damage(how, every=every)
         node, where = self._spec.name, self._disk.where
         if not found:
-            raise FleetError(f"{node} keeps no file yet in {where}: let the fault come later")
+            raise FleetError(f"{node} has no file in {where} yet: start the fault later")
         return [self._told(read(StorageDamaged, {"node": node, **one}, where)) for one in found]
 
     def fill(self) -> Observation:
@@ -148,7 +148,7 @@ class FilesHere:
         try:
             return disk.damage(self._folder, how.value, every=every, names=self._names)
         except OSError as error:
-            raise FleetError(f"what {self._node} keeps cannot be damaged: {error}") from error
+            raise FleetError(f"cannot damage the files of {self._node}: {error}") from error
 
     def fill(self) -> Space:
         self._open_undo(UNDO_FILLED)

@@ -224,7 +224,7 @@ class StressRegistry(Generic[LifeT]):
                 _steer(stress)
                 if stress.driver.is_broken and not stress.is_broken:
                     stress.is_broken = True
-                    self._say(NodeRelieved, key, stress, because="it let go by itself")
+                    self._say(NodeRelieved, key, stress, because="the stressor ended by itself")
         found, self._observations = self._observations, []
         return found
 

@@ -46,7 +46,7 @@ class StressProcess:
                 bufsize=0,
             )
         except OSError as error:
-            raise FleetError(f"what would keep a burden on {node} cannot start: {error}") from error
+            raise FleetError(f"cannot start the stress process for {node}: {error}") from error
         self._mark, self._pending_undos = mark, PendingUndos(undo_log)
         found = identify(self._process.pid)
         if found is None:
@@ -67,7 +67,7 @@ class StressProcess:
         try:
             self._process.stdin.write(f"{strength!r}\n".encode())
         except OSError as error:
-            raise FleetError(f"what kept a burden (process {self.identity.pid}) is gone") from error
+            raise FleetError(f"stress process {self.identity.pid} has ended") from error
 
     def look(self) -> ProcessStatus:
         """State of the process."""
@@ -82,7 +82,7 @@ class StressProcess:
             self._process.wait(_END_S)
         remaining = process_tree.end_tree(self.identity, self._mark, limit_s=_END_S)
         if remaining:
-            raise FleetError(f"what kept a burden cannot be ended: {remaining}")
+            raise FleetError(f"cannot end the stress process: {remaining} still run")
         self._process.wait(_END_S)
         self._pending_undos.close_all()
 

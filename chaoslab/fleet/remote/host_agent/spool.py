@@ -68,10 +68,10 @@ class Spool:
         return lines
 
     def after(self, number: int, most: int) -> Iterator[bytes]:
-        """The lines that follow it, so many at most. FleetError if it was acknowledged before."""
+        """At most `most` lines after this one; FleetError if a later one was acknowledged."""
         if not self._acknowledged <= number <= self.last:
             raise FleetError(
-                f"cannot go on after {number}: what is kept is {self._acknowledged + 1} to "
+                f"cannot replay after line {number}: the spool holds {self._acknowledged + 1} to "
                 f"{self.last}"
             )
         first = number - self._acknowledged
