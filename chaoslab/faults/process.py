@@ -27,7 +27,7 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Duration, delay, plural
 from chaoslab.faults.actions import EndsProcess, GivesNotice, HitsTogether
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
+from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evidence, of
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import SYNCER, Injection
 from chaoslab.record.exits import how_it_ended, was_ended_by
@@ -208,7 +208,7 @@ class ProcessPreempt(GivesNotice, EndsProcess):
         gone_after_s = exited.time_s - window.begin_s
         if not noticed:
             code = Code.NO_NOTICE
-        elif gone_after_s > self.notice_s + self.grace_s + AFTERGLOW_S:
+        elif gone_after_s > self.notice_s + self.grace_s + LAG_S:
             code = Code.TOO_LATE
         else:
             code = Code.AS_ASKED

@@ -23,7 +23,7 @@ from chaoslab.core.units import plural
 from chaoslab.faults.actions import HitsTogether
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of_life
+from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evidence, of_life
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import Pausable, Wedgeable, able
 from chaoslab.plan.model import Injection
@@ -75,7 +75,7 @@ class ProcessPause(HitsTogether):
             for e in window.during
             if e.source == window.target
             and not e.kind.startswith("node.")
-            and e.time_s > stopped[0].time_s + AFTERGLOW_S
+            and e.time_s > stopped[0].time_s + LAG_S
         ]
         quiet = [e for e in probes if e.payload.state == "T" or _was_still(e, stopped[-1])]
         paused_s = stopped[-1].time_s - quiet[0].time_s
@@ -125,7 +125,7 @@ class ProcessHang(BaseFault):
         """
         earlier = _steps(window, window.before)
         usual_s = _usual_interval_s(earlier) if earlier else 0.0
-        if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
+        if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + LAG_S:
             return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
         if otherwise := _not_hung(window):
             return otherwise
@@ -192,7 +192,7 @@ def _not_hung(window: EvidenceWindow) -> Found | None:
 
 def _steps_given(window: EvidenceWindow) -> set[int]:
     """At which steps its pushes were made, by the syncer's account, not its own."""
-    from_s = window.begin_s + AFTERGLOW_S
+    from_s = window.begin_s + LAG_S
     return {e.payload.step for e in window.of(PushAccepted) if e.time_s > from_s}
 
 

@@ -27,7 +27,7 @@ from chaoslab.core.units import Duration
 from chaoslab.faults.actions import GivesNotice
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
+from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import HasSlices, able
@@ -197,7 +197,7 @@ class SpotPreempt(GivesNotice, _OnSlice):
         if found.code is not Code.AS_ASKED:
             return found
         exited, noticed = window.exited, window.first(LearnerNoticed)
-        late_s = self.notice_s + self.grace_s + AFTERGLOW_S
+        late_s = self.notice_s + self.grace_s + LAG_S
         gone_after_s = exited.time_s - window.begin_s if exited else 0.0
         return Found(
             code=Code.AS_ASKED if noticed else Code.NO_NOTICE,
@@ -223,7 +223,5 @@ def _stepped_after(window: EvidenceWindow, exited: Event[NodeExited]) -> Event[L
     """A step of the life that is said to have ended, later than what may still be on its way."""
     return window.first(
         LearnerStep,
-        lambda e: (
-            e.payload.incarnation == window.incarnation and e.time_s > exited.time_s + AFTERGLOW_S
-        ),
+        lambda e: e.payload.incarnation == window.incarnation and e.time_s > exited.time_s + LAG_S,
     )

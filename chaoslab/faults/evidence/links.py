@@ -30,7 +30,7 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import elapsed
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, lasted
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
+from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evidence, of
 from chaoslab.links.effects import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
 
 FRESH_S = 3.0
@@ -296,7 +296,7 @@ def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     return [
         e
         for e in closings(window)
-        if not any(-AFTERGLOW_S <= e.time_s - time_s <= 2 * AFTERGLOW_S for time_s in changed_s)
+        if not any(-LAG_S <= e.time_s - time_s <= 2 * LAG_S for time_s in changed_s)
     ]
 
 
@@ -383,5 +383,5 @@ def lasted_s(window: EvidenceWindow) -> float:
 
 
 def is_soon(window: EvidenceWindow, event: Event, after_s: float = 0.0) -> bool:
-    """Whether an event followed the injection, or a moment after it, within the afterglow."""
-    return 0.0 <= event.time_s - (window.begin_s + after_s) <= 2 * AFTERGLOW_S
+    """Whether an event came within twice `LAG_S` of the injection, or of `after_s` after it."""
+    return 0.0 <= event.time_s - (window.begin_s + after_s) <= 2 * LAG_S

@@ -36,7 +36,7 @@ from chaoslab.record.history import History
 
 LONG_ENOUGH = 0.8
 """A fault that lasted for less than this share of the time asked is weak."""
-AFTERGLOW_S = 1.0
+LAG_S = 1.0
 """What a node printed before a fault may arrive this much later on a busy machine."""
 CALM_AFTER_S = 3.0
 """How long after a fault's heal its traces may still be seen."""
