@@ -53,7 +53,7 @@ class Rules:
     most_bytes: int | None = None
     """For all records together: the oldest that may go do, until the rest fits."""
     keep_last: int = 1
-    """Of each plan at least so many stay; `latest` always leads somewhere."""
+    """Of each plan at least this many stay; `latest` always leads somewhere."""
     keeps_failing: bool = True
 
     @property

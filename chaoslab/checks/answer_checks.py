@@ -3,7 +3,7 @@
     {check: training_continues, expected: false}     a stop of training is what the plan wants
     {check: learners_rejoin, expected: false}        so is a victim that does not come back
 
-    {check: injections, min_proved: 20}              so many injections are proved
+    {check: injections, min_proved: 20}              this many injections are proved
 
 A plan that names neither answer expects both to be yes: NO is a FAIL, and one that is not known is
 UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to return.
@@ -189,7 +189,7 @@ def _wanted(expected: bool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injections:
-    """So many injections are proved; with fewer, the run tells too little: UNKNOWN."""
+    """At least `min_proved` injections are proved; with fewer the run is UNKNOWN."""
 
     name: ClassVar[str] = "injections"
     summary: ClassVar[str] = "enough injections are proved; moot ones do not count"

@@ -146,7 +146,7 @@ def _shortest(
     end_s: float,
     least: float,
 ) -> Iterator[_Window]:
-    """Windows of a settled stretch in which so many rounds are to be expected, or few more."""
+    """Windows of a settled stretch in which this many rounds are to be expected, or few more."""
     bounds = [start_s, *(event.time_s for event in rounds), end_s]
     first = 0
     for last in range(1, len(bounds)):

@@ -26,7 +26,7 @@ from chaoslab.record.history import History
 _UNHEARD_STEPS = 16
 _LATE_S = 1.0
 _FASTER = 2.0
-"""Steps that a learner makes and does not report come at no more than so many times its pace."""
+"""Steps that a learner makes and does not report come at no more than this many times its pace."""
 
 
 def disordered_data(history: History) -> Iterator[Violation]:

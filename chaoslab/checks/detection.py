@@ -37,7 +37,7 @@ _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
-"""A silence of at least so long excuses a drop if the machine was stalled for this share of it."""
+"""A silence this long excuses a drop if the machine was stalled for this share of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
 from chaoslab.record.history import History
 
 _LEFT_SHARE = 0.7
-"""Of the cores that others left to the run in the baseline, at least so many must be left."""
+"""Of the cores that others left to the run in the baseline, at least this many must be left."""
 _IDLE_SHARE = 0.1
 """Of all cores: with more of them idle, no process had to wait for a core."""
 _NAMED_MOST = 3

@@ -47,7 +47,7 @@ _MOST_STEPS = 2**53
 _ALIKE = 1.25
 _FEWEST, _SHORTEST_S = 12, 2.0
 _BACK_WITHIN_S = 30.0
-"""A learner whose fault did not take it away is on duty so long after the heal at the latest."""
+"""A learner whose fault did not take it away is on duty this long after the heal at the latest."""
 
 
 class Duty:

@@ -25,7 +25,7 @@ from chaoslab.core.payloads import (
 from chaoslab.record.history import FaultStory, History
 
 _CALM_AFTER_S = 3.0
-"""Traces of a fault may be seen so long after its heal."""
+"""Traces of a fault may be seen this long after its heal."""
 _CALM_BEFORE_S = 20.0
 """How far back the pace of the others is looked for."""
 _LEAST_SAMPLES = 5

@@ -25,7 +25,7 @@ from chaoslab.record.history import History
 _UNNOTED_S = 1.0
 """A harness may hear of an event so late without `harness.stalled` to explain it."""
 _BUCKET_S, _BUCKETS = 5.0, 2
-"""Clocks may drift, so an offset is taken from so many stretches before and after an event."""
+"""Clocks may drift, so an offset is taken from this many stretches before and after an event."""
 
 _Life: TypeAlias = Sequence[tuple[Event, float]]
 """Of each event that has a clock of its own: the event and its `node_s`."""

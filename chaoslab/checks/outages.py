@@ -34,7 +34,7 @@ from chaoslab.record.history import FaultStory, History
 _START_S = 5.0
 """A process of the syncer may need this time until it is ready, also on a busy machine."""
 _SLOWER = 2.0
-"""It may need so many times as long as the first one of the run did, if that is more."""
+"""It may need this many times as long as the first one of the run did, if that is more."""
 _UNSEEN_START_S = 30.0
 """The same where the run did not see the first one start."""
 

@@ -313,7 +313,7 @@ def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
 def _runs(
     rounds: Sequence[Event[RoundMerged]], length: int
 ) -> Iterator[Sequence[Event[RoundMerged]]]:
-    """All so many rounds in a row."""
+    """Every sequence of this many successive rounds."""
     for end in range(length, len(rounds) + 1):
         yield rounds[end - length : end]
 

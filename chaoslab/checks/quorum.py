@@ -42,7 +42,7 @@ class QuorumProgress:
     quorum: int = 1
     """Members without an open fault that are enough for a round."""
     within_s: Duration = 30.0
-    """Longest time without a round while there are so many, and nothing begins, heals, joins or
+    """Longest time without a round while there are this many, and nothing begins, heals, joins or
     leaves."""
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ _WEIGHT_TOLERANCE = 0.01
 _NOISE = 4.0
 """Standard errors of the difference of two windows within which it may be by chance."""
 _LONG_STEPS = 200
-"""After so many steps of most learners a loss has fallen, also in a warm-up."""
+"""After this many steps of most learners a loss has fallen, also in a warm-up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from chaoslab.record.history import FaultStory, History
 
 _WINDOW_S = 2.0
 _WINDOW_ROUNDS = 12
-"""A window is at least so long, and as long as the baseline needs for so many rounds."""
+"""A window is at least this long, and as long as the baseline needs for this many rounds."""
 _BASELINE_ROUNDS = 24
 """The last ones of the baseline tell how often they come, and each learner's contributions."""
 

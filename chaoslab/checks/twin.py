@@ -28,7 +28,7 @@ _ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
 }
 """What every record says of itself; `provenance` has the rest."""
 _PACE_TOLERANCE = 0.2
-"""By so much step times that each run measured for itself may differ: a kept twin is compared at
+"""By this much step times that each run measured for itself may differ: a kept twin is compared at
 equal tokens, not at equal times."""
 
 

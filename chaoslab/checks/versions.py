@@ -27,7 +27,7 @@ from chaoslab.core.units import plural
 from chaoslab.record.history import History
 
 _STANDSTILL_LEAST = 3
-"""So many versions of a fragment without anything new are no chance."""
+"""This many versions of a fragment without anything new are no chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,7 +114,7 @@ def _kept(history: History, learner: str, joined: LearnerJoined) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MostLost:
-    """Faults destroy at most so much of the work: `{check: work_lost, max_lost: 5%}`."""
+    """Faults destroy at most this much of the work: `{check: work_lost, max_lost: 5%}`."""
 
     name: ClassVar[str] = "work_lost"
     summary: ClassVar[str] = "steps that were made and thrown away, of all that were made"

@@ -94,7 +94,7 @@ class Question:
         return max(min(horizon_s, _MOST_SEEN * between_s), _SHORTEST_S)
 
     def scenario(self, learners: int, quorum: int = 1) -> Scenario:
-        """The training with so many learners; one is elastic data parallelism."""
+        """The training with this many learners; one is elastic data parallelism."""
         return Scenario(
             policy=Policy.DECOUPLED, chips=self.chips, learners=learners, quorum=quorum,
             horizon_s=self.horizon_s, change_s=self.change_s, slice_chips=self.slice_chips,

@@ -47,7 +47,7 @@ def load(
 ) -> tuple[Experiment, Sequence[Cell]]:
     """The experiment in a file, and its cells; PlanError names the mistakes.
 
-    `quick_seeds`: as it is with `--quick`, which is with so many seeds at most.
+    `quick_seeds`: as it is with `--quick`, which is with this many seeds at most.
     """
     document = read(path, noun="experiment", begins="name: …` and `question: …")
     for setting in overrides:

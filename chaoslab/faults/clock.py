@@ -34,7 +34,7 @@ _RATE_MOST = 4.0
 _LATE_S = 0.5
 """A reading may arrive so late on a busy machine."""
 _UNSEEN_S = 1.0
-"""After its last reading before the heal a clock is believed to stay as it was for so long."""
+"""After its last reading before the heal a clock is believed to stay as it was for this long."""
 _TOLERANCE = 0.25
 """A drift that is off by this share of what was asked proves it all the same."""
 _WINDOW_S = 2.0

@@ -100,9 +100,9 @@ class ComputeSlow(_Slowing):
     factor: Factor = 2.0
     """2x: half the speed."""
     ramp_s: Duration = 0.0
-    """It gets there in so much time, in even steps."""
+    """Time to reach the factor, in even steps."""
     ramp_steps: int = 4
-    """How many they are."""
+    """Number of these steps."""
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
     tolerance: Share = 0.5
@@ -179,9 +179,9 @@ class ComputeThermal(_Slowing):
     plateau_s: Duration = 12.0
     """How long it stays at the limit."""
     tooth_s: Duration = 3.0
-    """At the limit it throttles for so long, then lets go a little, in turn."""
+    """Period of the sawtooth at the limit: it throttles for this long, then eases for as long."""
     tooth_share: Share = 0.4
-    """By how much of its slowness it lets go."""
+    """Share of the slowness that is gone while it eases."""
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
     tolerance: Share = 0.5

@@ -111,7 +111,7 @@ class _Slows(OneEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkBandwidth(_Slows):
-    """The link carries at most so many bytes per second in each direction that is asked for."""
+    """Limit the rate of the link, in each direction that is asked for."""
 
     rate_bytes_per_s: BytesPerSecond = 1e6
     """Of the stream, without what the kernel adds to it."""
@@ -121,7 +121,7 @@ class NetworkBandwidth(_Slows):
     """up: to the syncer; down: to the learner."""
 
     name = "network.bandwidth"
-    summary = "the link carries only so many bytes per second"
+    summary = "the rate of the link is limited"
     strength: ClassVar[Mapping[str, float]] = {"rate_bytes_per_s": math.inf}
     imitates = "a thin or shared WAN link; never the interconnect of the chips"
     proof = f"throughput of real fragments where they arrive; {RATE}"
@@ -171,7 +171,7 @@ class NetworkSlice(_Slows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkLimitData(OneEffect):
-    """A connection ends once it has carried so many bytes; the next one has as many again."""
+    """End each connection once it has carried a number of bytes; the next one may carry as many."""
 
     size_bytes: Bytes = 200_000
     """Of the stream, from the injection or from the connection's beginning."""
@@ -179,10 +179,10 @@ class NetworkLimitData(OneEffect):
     """Which way bytes are counted; with both, each way for itself."""
 
     name = "network.limit_data"
-    summary = "connections end after so many bytes, again and again"
+    summary = "each connection ends after a number of bytes"
     strength: ClassVar[Mapping[str, float]] = {"size_bytes": math.inf}
-    imitates = "a middlebox that ends connections after so many bytes"
-    proof = f"the learner's streams broke off, each with about so many bytes; {RATE}"
+    imitates = "a middlebox that ends connections after a number of bytes"
+    proof = f"the learner's streams broke off, each with about `size` bytes; {RATE}"
     takes_away = True
     comes_back = True
 

@@ -35,9 +35,9 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 
 _SHARE = 0.7
-"""Of the tampered pushes, so many are seen at the syncer; the last may still be on the way."""
+"""Of the tampered pushes, this many are seen at the syncer; the last may still be on the way."""
 _CALM_PUSHES = 5
-"""So many accepted pushes of a fragment before the fault say how large they usually are."""
+"""This many accepted pushes of a fragment before the fault say how large they usually are."""
 _TURNED = 0.3
 """Updates are turned round if their mean cosine is below minus this share of the one before."""
 _TOLERANCE = 2.0

@@ -61,7 +61,7 @@ class Neighbours(_Lasting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OccupiedMemory(_Lasting):
-    """A process beside the node that occupies so much memory and has touched all of it."""
+    """A process beside the node that occupies this much memory and has touched all of it."""
 
     size_bytes: int
 

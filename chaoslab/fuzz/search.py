@@ -136,7 +136,7 @@ def try_seed(seed: int) -> tuple[int, Trial]:
 
 
 def try_seeds(seeds: Iterable[int], *, jobs: int) -> Iterator[tuple[int, Trial]]:
-    """Simulate the plans of all seeds, by so many processes; with one, in this process.
+    """Simulate the plans of all seeds, by this many processes; with one, in this process.
 
     With several, each seed comes when it is done.
     """

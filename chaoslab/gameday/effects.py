@@ -24,7 +24,7 @@ from chaoslab.checks.timeline import (
 from chaoslab.record.history import History
 
 GAP_FACTOR = 3.0
-"""Training goes on while no gap is longer than so many median gaps of the baseline, …"""
+"""Training goes on while no gap is longer than this many median gaps of the baseline, …"""
 GAP_FLOOR_S = 1.5
 """… or than this, which a busy machine may cost."""
 

@@ -20,7 +20,7 @@ from chaoslab.record.history import History
 from chaoslab.report.sentences import describe
 
 LINES = 80
-"""So many lines are readable."""
+"""This many lines are readable."""
 _ALWAYS = (
     Kind.RUN_STARTED,
     Kind.PHASE_ENTERED,
@@ -61,7 +61,7 @@ class Timeline:
 
 
 def timeline(history: History, *, most: int = LINES) -> Timeline:
-    """At most so many lines. MalformedEvent if a line of the record is broken."""
+    """At most this many lines. MalformedEvent if a line of the record is broken."""
     timed = as_it_happened(history)
     found = sorted(
         [*_events(timed), *_members(timed), *_silences(timed)], key=lambda line: line.time_s

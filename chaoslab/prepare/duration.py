@@ -22,8 +22,8 @@ _SHARED_BY: Final = 2.0
 
 
 def guessed_step_s(training: Training, cores: int) -> float | None:
-    """Seconds that a step of a built-in model may take if all learners share so many cores; None if
-    the plan says how long it takes, or trains a task.
+    """Estimated seconds of a built-in model's step if all learners share these cores; None if the
+    plan says how long it takes, or trains a task.
     """
     if not isinstance(training.step_time, Pacing) or training.task is not None:
         return None

@@ -87,7 +87,7 @@ def _never_come(plan: FaultPlan) -> Iterator[Mistake]:
 
 
 def _earliest_s(plan: FaultPlan) -> dict[str, float]:
-    """By fault: no run injects it earlier than so many seconds after its start."""
+    """By fault: no run injects it earlier than this many seconds after its start."""
     found: dict[str, float] = {}
     ends: dict[str, float] = {}
     for fault in plan.faults:

@@ -53,7 +53,7 @@ class JournalFile:
     def __init__(self, directory: Path, *, lines_at_once: int = 1) -> None:
         """Begin it; OSError if it is there already, or cannot be made.
 
-        `lines_at_once`: lines wait until there are so many, and are written together.
+        `lines_at_once`: lines wait until there are this many, and are written together.
         """
         self._file = (directory / JOURNAL).open("xb", buffering=0)
         self._bytes, self._chain = 0, _NOTHING
@@ -239,7 +239,7 @@ class _Head(msgspec.Struct, frozen=True, gc=False, rename={"unread": "data"}):
 _HEAD = msgspec.json.Decoder(_Head)
 _OBJECT, _LIST, _ESCAPE = b"{[\\"
 _OBJECTS_BYTES = len('{"":}') * DEPTH_MOST
-"""What so many objects take at least, each in the one before it."""
+"""What this many objects take at least, each in the one before it."""
 
 
 def _event(line: bytes, number: int, path: Path) -> Event:

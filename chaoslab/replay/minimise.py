@@ -220,8 +220,8 @@ def all_needed(items: Sequence[_T], fails: Callable[[Sequence[_T]], bool]) -> Se
 
 
 def _subsets(items: Sequence[_T], parts: int) -> Iterator[tuple[Sequence[_T], int]]:
-    """Each of so many parts; then, of more than two, the rest without each. With each: in how many
-    parts it is divided next.
+    """Each part; then, of more than two parts, the rest without each. Each with the number of parts
+    into which it is divided next.
     """
     ends = [len(items) * part // parts for part in range(parts + 1)]
     for start, end in pairwise(ends):

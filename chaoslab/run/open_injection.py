@@ -22,7 +22,7 @@ from chaoslab.run.triggers import Progress
 from chaoslab.undo.heartbeat import StillThere
 
 _ENDING_S: Final = 30.0
-"""A heal waits at most so long for targets that others are ending."""
+"""A heal waits at most this long for targets that others are ending."""
 
 
 @dataclass(slots=True, kw_only=True)

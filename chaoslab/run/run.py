@@ -74,7 +74,7 @@ class Basis:
     without: frozenset[Need] = frozenset()
     """What the run was never to have."""
     least_tokens: Callable[[], float] = lambda: 0.0
-    """A twin goes on until it has committed so many, beyond its stop rule: as its run did. Asked
+    """A twin goes on until it has committed this many, beyond its stop rule: as its run did. Asked
     once it has reached that rule."""
 
 

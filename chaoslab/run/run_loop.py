@@ -44,9 +44,9 @@ from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
 
 SAMPLE_S = 1.0
 _SOON_S = 0.2
-"""So long before something is due the harness prepares it, and sees to it that it gets a core."""
+"""This long before something is due the harness prepares it, and sees to it that it gets a core."""
 _URGENT_S = 0.05
-"""So long before it nothing else is begun that could take long."""
+"""This long before it nothing else is begun that could take long."""
 _ORDINARY = nullcontext()
 """The priority that the harness has anyway."""
 

@@ -47,7 +47,7 @@ _FOLDED = frozenset(
 )
 """Kinds of the events that change it, or that triggers by phase wait for."""
 _NEAR_ROUNDS = 3
-"""So many rounds take long enough to prepare an injection, even where two come at once."""
+"""This many rounds take long enough to prepare an injection, even where two come at once."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Progress:
         return self.rounds_s[-1] if self.rounds_s else -math.inf
 
     def has_merged(self, rounds: int) -> bool:
-        """Whether so many rounds are merged."""
+        """Whether this many rounds are merged."""
         return self.rounds >= rounds
 
     @property

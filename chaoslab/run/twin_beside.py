@@ -66,7 +66,7 @@ class TwinBeside:
                 self._say(event.payload.step_s)
 
     def finish(self, tokens: float, interrupts: Interrupts) -> bool:
-        """Wait until the twin has committed so many; whether it was made.
+        """Wait until the twin has committed this many; whether it was made.
 
         It was not if the step time was measured again after the twin had begun, or if it failed:
         then all that is left is its directory.

@@ -228,7 +228,7 @@ class WaitingInjections:
     # ---------------------------------------------------------------- beforehand
 
     def prepare(self, *, within_s: float) -> None:
-        """Do beforehand what is possible for injections that are due within so long, or after the
+        """Do beforehand what is possible for injections that are due within this long, or after the
         next few rounds.
         """
         if self._enabled_s is None or not self:

@@ -23,7 +23,7 @@ learners."""
 
 
 class Livelock(FleetError):
-    """So much happens in one simulated second that time does not go on."""
+    """Too many events in one simulated second: simulated time does not advance."""
 
 
 class SimClock:
@@ -116,7 +116,7 @@ class Agenda:
     def after(
         self, delay_s: float, act: Callable[[], None], priority: Priority = Priority.WORK
     ) -> Timer:
-        """Let something happen so many seconds from now."""
+        """Let something happen this many seconds from now."""
         self._number += 1
         timer = Timer((self.clock.time_s + delay_s, priority, self._number, act))
         heapq.heappush(self._heap, timer)

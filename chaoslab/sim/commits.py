@@ -134,7 +134,7 @@ class Commits:
         return not self._waiting
 
     def keep(self, round_: int, epoch: int, *, steps: int, scale: float) -> float:
-        """Keep a push of so many steps for its round; its modelled norm."""
+        """Keep a push of this many steps for its round; its modelled norm."""
         chance = Chance(self._process.world.seed, "norm", round_, epoch)
         usual = self._costs.norm * math.sqrt(steps) * abs(scale)
         push = _Push(scale=scale, norm=chance.spread(usual, _SPREAD))

@@ -43,7 +43,7 @@ class Backoff:
         self._next_s = self._first_s
 
     def spread(self, crowd: int) -> None:
-        """Widen the range for so many learners."""
+        """Widen the range for this many learners."""
         needed_s = crowd / 100.0
         self._first_s, self._cap_s = max(self._first_s, needed_s), max(self._cap_s, 2 * needed_s)
         self._next_s = max(self._next_s, self._first_s)

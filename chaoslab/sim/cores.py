@@ -23,7 +23,7 @@ class _Work:
 
 
 class Cores:
-    """So many cores, and the work that they have."""
+    """Cores of a machine, and the work that they have."""
 
     def __init__(self, agenda: Agenda, cores: float) -> None:
         self._agenda, self._cores = agenda, cores

@@ -60,7 +60,7 @@ class Pace:
         self._due_s = None
 
     def ends_s(self, began_s: float, takes_s: float) -> float:
-        """When a step ends that began now and takes so long without pace."""
+        """When a step ends that began now and takes this long without pace."""
         period_s = self.period_s
         if period_s is None:
             self._due_s = None
@@ -150,7 +150,7 @@ class LearnerProcess(Process):
             act()
 
     def train_later(self, delay_s: float, act: Act) -> Timer:
-        """Do it there in so many seconds."""
+        """Do it there in this many seconds."""
         return self.later(delay_s, partial(self.on_training_thread, act))
 
     def takes(self, mean_s: float) -> float:

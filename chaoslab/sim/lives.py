@@ -23,7 +23,7 @@ _PROGRAMS: Mapping[Role, type[Process]] = MappingProxyType(
     {Role.SYNCER: Syncer, Role.LEARNER: Learner, Role.EVALUATOR: Evaluator}
 )
 _PIDS = 1000
-"""A life's process id is so many times the number of its node, and its incarnation."""
+"""A life's process id is this many times the number of its node, and its incarnation."""
 _HOST_PIDS = 10_000_000
 """Added to that for the process of each of its hosts, where it has several."""
 

@@ -44,7 +44,7 @@ class Meter:
             self._timed_s += _TIMED * packet.took_s
 
     def ping(self, rtt_s: float | None) -> None:
-        """A ping was sent; it was answered after so long, or never."""
+        """A ping was sent; it was answered after this long, or never."""
         self._sent += 1
         if rtt_s is not None:
             self._rtts_s.append(rtt_s)

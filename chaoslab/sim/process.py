@@ -103,7 +103,7 @@ class Process:
         self._catch_up()
 
     def note_stall(self, seconds: float) -> None:
-        """Its main thread goes on after so long, and has done nothing yet."""
+        """Its main thread goes on after this long, and has done nothing yet."""
 
     def _catch_up(self) -> None:
         """Do what fell due, as far as it can go on."""
@@ -159,11 +159,11 @@ class Process:
         return self.takes(getattr(self.world.costs, cost))
 
     def later(self, delay_s: float, act: Act, priority: Priority = Priority.WORK) -> Timer:
-        """Do something in so many seconds, if it lives then."""
+        """Do something in this many seconds, if it lives then."""
         return self.world.agenda.after(delay_s, partial(self.do, act), priority)
 
     def work(self, seconds: float, act: Act) -> None:
-        """Do something once it has computed for so long; longer, if others share its cores."""
+        """Do something once it has computed for this long; longer, if others share its cores."""
         if self.world.cores is None:
             self.later(seconds, act)
         else:
@@ -188,7 +188,7 @@ class Process:
             act()
 
     def later_beside(self, delay_s: float, act: Act) -> Timer:
-        """Do something in so many seconds, even while the main thread is waiting."""
+        """Do something in this many seconds, even while the main thread is waiting."""
         return self.world.agenda.after(delay_s, partial(self._do_beside, act))
 
     def every(self, period_s: float, act: Act) -> None:

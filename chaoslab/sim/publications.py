@@ -118,13 +118,13 @@ _INITIAL, _FLOOR = 4.965, 0.98
 """In nats per byte."""
 _SCALE_TOKENS = 27_000.0
 _USUAL = 8.0
-"""An update of so many times the usual size still trains."""
+"""An update of this many times the usual size still trains."""
 _RECOVERS = 0.5
 """What is left of the damage after each further merge of the fragment."""
 
 
 def curve(tokens: float) -> float:
-    """Loss after so many committed tokens, in nats; square roots are alike on all machines."""
+    """Loss after this many committed tokens, in nats; square roots are alike on all machines."""
     return _FLOOR + (_INITIAL - _FLOOR) / math.sqrt(1.0 + tokens / _SCALE_TOKENS)
 
 
@@ -145,13 +145,13 @@ class Damage:
         self._shares = [0.0] * fragments
 
     def merge(self, fragment: int, largest: float) -> None:
-        """A merge whose largest update was so many times the usual size; NaN destroys all of it."""
+        """Merge updates, the largest of `largest` times the usual size; NaN destroys everything."""
         share = self._shares[fragment] * _RECOVERS
         if not largest <= _USUAL:
             share = 1.0 if not math.isfinite(largest) else max(share, 1.0 - _USUAL / largest)
         self._shares[fragment] = share
 
     def loss(self, tokens: float) -> float:
-        """Loss of the global parameters after so many committed tokens, in nats."""
+        """Loss of the global parameters after this many committed tokens, in nats."""
         trained, share = curve(tokens), sum(self._shares) / len(self._shares)
         return round(trained + (_INITIAL - trained) * share, 6)

@@ -41,7 +41,7 @@ class Saving:
         self._then: Act | None = None
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
-        """Write no faster than so many bytes per second; without facts, as fast as the disk."""
+        """Write no faster than this many bytes per second; without facts, as fast as the disk."""
         rate = facts.get("bytes_per_s")
         self._rate = float(rate) if isinstance(rate, int | float) else None
 

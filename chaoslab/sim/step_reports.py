@@ -53,7 +53,7 @@ class StepReports:
         self.begin(counters)
 
     def wait(self, counters: Counters, seconds: float) -> None:
-        """It has waited so long for a round; reported each quarter of a second of one wait."""
+        """It has waited this long for a round; reported each quarter of a second of one wait."""
         if counters.step != self._waited_step:
             self._waited_step, self._waited_s, self._told_s = counters.step, 0.0, 0.0
         self._waited_s += seconds

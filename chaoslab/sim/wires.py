@@ -16,7 +16,7 @@ from chaoslab.sim.meter import Meter
 from chaoslab.sim.pipe import Packet, Pipe
 
 SILENT_S = 10.0
-"""Without a packet for so long an end breaks the stream off: `Limits.keepalive_s + answer_s`."""
+"""Without a packet for this long an end breaks the stream off: `Limits.keepalive_s + answer_s`."""
 CONTROL_BYTES = 100
 """Of a message without payload."""
 _PING_BYTES = 31

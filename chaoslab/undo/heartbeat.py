@@ -23,9 +23,9 @@ from chaoslab.core.payloads import JanitorDied
 UNDONE = "undone.jsonl"
 """What the janitor undid while the harness was silent: written by the janitor alone."""
 SILENT_S = 5.0
-"""Without a beat for so long a harness does not get to healing what is due."""
+"""Without a beat for this long a harness does not get to healing what is due."""
 STALL_S = 1.0
-"""So long without a beat is noted: what came meanwhile is stamped late."""
+"""This long without a beat is noted: what came meanwhile is stamped late."""
 BEAT_S = 0.5
 
 

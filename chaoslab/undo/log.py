@@ -45,8 +45,8 @@ class UndoLogFile:
     """The writer for one run; satisfies `base.UndoLog`.
 
     While the process that made it lives, the run counts as running and `heal` leaves it alone;
-    used as a context manager, until the block ends. It keeps the file open for so long, by which
-    others know that process (`harness.is_of_run`).
+    used as a context manager, until the block ends. The file stays open meanwhile, by which others
+    know that process (`harness.is_of_run`).
     """
 
     def __init__(self, run_directory: Path) -> None:

@@ -239,7 +239,7 @@ class PushBounded(Round, Membership, kind=Kind.PUSH_BOUNDED):
 
     norm: float
     usual: float
-    """The norm that it was shortened to: that of other pushes of so many steps."""
+    """The norm that it was shortened to: that of other pushes of this many steps."""
     limit: float
     """Times the usual that a push may have."""
 

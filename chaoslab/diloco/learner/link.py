@@ -33,7 +33,7 @@ _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
 """Shortest life of a stream that resets the backoff, in s."""
 _AT_ONCE_S = 1.0
-"""A dial that fails within so long was refused."""
+"""A dial that fails within this long was refused."""
 _BRIEF_S = 3.0
 """How long the next one waits for an answer."""
 

@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=5.0,
         metavar="S",
-        help="a process of the learner that is silent for so long is lost, and so is the learner",
+        help="a process of the learner that is silent for this long is lost, and so is the learner",
     )
     flags.add_argument(
         "--fully-sharded",

@@ -51,7 +51,7 @@ class Excess:
 
     norm: float
     usual: float
-    """Usual norm of a push of so many steps."""
+    """Usual norm of a push of this many steps."""
     limit: float
     """Allowed multiple of the usual norm."""
 

@@ -18,7 +18,7 @@ Span = tuple[float, float]
 """From when to when, in seconds of the record."""
 
 _SHARE = 0.7
-"""Of the time that could show it, a fault is in force for at least so much."""
+"""Of the time that could show it, a fault is in force for at least this much."""
 _SLACK_S = 2.0
 """Two windows of a report: the first one began before the fault, the last one never ends."""
 

@@ -36,7 +36,7 @@ from chaoslab.links.effects import Blackhole, Direction, HalfOpen, LimitData, Re
 FRESH_S = 3.0
 """A link whose end has reported, and heard, within this time was carrying traffic."""
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
-"""Payloads arrive, and are counted, in at least about so many pieces of at most so many bytes."""
+"""Payloads arrive and are counted in at least about `_CHUNKS` pieces of at most `_CHUNK_BYTES`."""
 BREAKING = frozenset(e.kind for e in (Reset, Refuse, HalfOpen, Blackhole, LimitData))
 """Effects that end streams, when they come or when they go."""
 _IN_FLIGHT_S = 0.25

@@ -30,7 +30,7 @@ _LEAST_SAMPLES = 3
 _BARELY_SHARE = 0.3
 """Of the slowness that was asked for; less than this shows nothing."""
 _SHOWN_SHARE = 0.7
-"""Of its time a fault must be seen for so much."""
+"""Of its time a fault must be seen for this much."""
 _THROTTLED_SHARE = 0.05
 """A quota that kept its node from a core for less of the time did not slow it."""
 _TELLING_SHARE = 0.3
@@ -40,7 +40,7 @@ _IN_ORDER_SHARE = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """From when on, after the injection, a learner is so many times as slow."""
+    """From when on, after the injection, a learner is this many times as slow."""
 
     offset_s: float
     factor: float

@@ -26,7 +26,7 @@ from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.nodes.arrivals import drained
 
 _SILENT_S: Final = 10.0
-"""A stream without a byte for so long is opened again: perhaps it hangs."""
+"""A stream without a byte for this long is opened again: perhaps it hangs."""
 _AGAIN_S: Final = 0.2
 _AWAY_S: Final = 1.0
 _REST_S: Final = 20.0

@@ -214,7 +214,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         self._started_by = ran.started_by
         super().__init__(spec, incarnation, place, keep, past)
         self.printed = ran.printed
-        """So many bytes of each of its files were read, once it is over."""
+        """This many bytes of each of its files were read, once it is over."""
         self.workers: tuple[Identity, ...] = ()
         """Those that it had started, once it is to end."""
         self._logs = [self._opened(*one) for one in ran.printed.items()]

@@ -28,9 +28,9 @@ from chaoslab.fleet.docker.undo_facts import (
 )
 
 _IN_FLIGHT_S = 1.0
-"""What a harness asked for as it died may still be made for so long."""
+"""What a harness asked for as it died may still be made for this long."""
 _IN_COPIES_S = 10.0
-"""And for so long where each container begins with a copy of its whole image."""
+"""And for this long where each container begins with a copy of its whole image."""
 _LOOK_S = 0.25
 
 

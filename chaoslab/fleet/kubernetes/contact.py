@@ -26,7 +26,7 @@ _ASK_S: Final = 0.5
 _GAP_S: Final = 1.0
 """An answer that takes longer is reported."""
 _LATE_S: Final = 2.0
-"""So long after its return what was said meanwhile may still arrive."""
+"""This long after its return what was said meanwhile may still arrive."""
 _TOLD_S: Final = 5.0
 """How long a run that ends waits for the report."""
 

@@ -46,7 +46,7 @@ class CpuLimit:
         return _millicores(self.limit) / 1000
 
     def lowered(self, cores: float) -> Self:
-        """At most so many cores, and no more than this.
+        """At most this many cores, and no more than this.
 
         Limit and request stay equal, or different: a pod's class of service may not change.
         """

@@ -27,11 +27,11 @@ from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 
 _SILENT_S: Final = 10.0
-"""A stream without a byte for so long is opened again: perhaps it hangs."""
+"""A stream without a byte for this long is opened again: perhaps it hangs."""
 _LOOK_S: Final = 1.0
 """How often a follower that waits asks whether it is still wanted."""
 _ASK_S: Final = 10.0
-"""A watch that is silent for so long may hang: the pod is asked for, as often as that."""
+"""A watch that is silent for this long may hang: the pod is asked for, as often as that."""
 _AGAIN_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 """Between a log that ended and the next: the cluster knows of an end a second or two later."""

@@ -94,7 +94,7 @@ class JobPods:
         return self._silent_s()
 
     def wait(self, limit_s: float) -> None:
-        """Until one has changed since the last wait, at most so long."""
+        """Until one has changed since the last wait, at most this long."""
         self._changed.wait(limit_s)
         self._changed.clear()
 

@@ -95,7 +95,7 @@ class Kubernetes:
     start_within_s: Duration = 300.0
     """How long a pod may take to start, its image and its machine included."""
     lease_s: Duration = 180.0
-    """If the harness is gone for so long, the cluster deletes everything of the run."""
+    """If the harness is gone for this long, the cluster deletes everything of the run."""
 
     default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = False

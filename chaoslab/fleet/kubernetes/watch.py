@@ -27,7 +27,7 @@ from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 CLUSTER: Final = "cluster"
 """Source of the reports."""
 _WATCH_S: Final = 30
-"""The server ends a watch after so long."""
+"""The server ends a watch after this long."""
 _SILENT_S: Final = 45.0
 _AGAIN_S: Final = 1.0
 _REFUSED_S: Final = 30.0

@@ -97,7 +97,7 @@ class Cgroup:
             _move(pid, self.path)
 
     def limit_cpu(self, cores: float) -> None:
-        """Limit to the time of so many cores, in every period."""
+        """Limit to the time of this many cores, in every period."""
         quota_us = max(_QUOTA_US_LEAST, round(cores * _PERIOD_US))
         if self.home.version == 1:
             self._write("cpu.cfs_period_us", str(_PERIOD_US))

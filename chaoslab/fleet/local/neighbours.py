@@ -1,6 +1,6 @@
 """Neighbours of a node: processes that compute, occupy memory, or use a limit of memory up with it.
 
-    Neighbours  ─► so many `stress_program burn` on the cores that the node may use
+    Neighbours  ─► this many `stress_program burn` on the cores that the node may use
     OccupiedMemory  ─► one `stress_program occupy`, which has touched every page
     MemoryLimit ─► a memory cgroup with the node and a few `stress_program occupy` that want more
                    than there is: the kernel kills, and the node is first in its line
@@ -144,7 +144,7 @@ class SharedLimit(StressDriver):
 
 
 def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised: int = 0) -> None:
-    """FleetError if that would endanger the machine that has so much available."""
+    """FleetError if that would endanger the machine that has this much available."""
     left_bytes = max(0.0, available - promised)
     if size_bytes > MEMORY_SHARE * left_bytes:
         raise FleetError(

@@ -394,7 +394,7 @@ class NodeFleet(
             raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")
 
     def _wait_for(self, lives: Sequence[IncarnationT], limit_s: float) -> None:
-        """Wait until all of them are over, at most so long."""
+        """Wait until all of them are over, at most this long."""
         deadline = time.monotonic() + limit_s
         while any(not life.is_over for life in lives) and time.monotonic() < deadline:
             self._wait(0.05)

@@ -158,7 +158,7 @@ class AgentClient:
             self._calls.pop(name, None)
 
     async def wait_for(self, answer: "asyncio.Future[Any]", answer_s: float) -> None:
-        """Until it is there; OutOfReach if the agent is silent for so long."""
+        """Until it is there; OutOfReach if the agent is silent for this long."""
         wait_s = _PASS_S
         while not (await asyncio.wait([answer], timeout=wait_s))[0]:
             wait_s = min(answer_s - self.silent_s, self.lost_s)

@@ -47,12 +47,12 @@ class Terms:
     """For how long an agent and its harness trust each other without a word."""
 
     lease_s: float = 30.0
-    """An agent ends everything when its lease was not renewed for so long."""
+    """An agent ends everything when its lease was not renewed for this long."""
     lost_s: float = 30.0
-    """An agent counts as lost when it was out of reach for so long."""
+    """An agent counts as lost when it was out of reach for this long."""
     answer_s: float = 4.0
-    """A call is given up when its agent was silent for so long: before the harness, which waits for
-    it, counts as one that stalls.
+    """A call is given up when its agent was silent for this long, before the harness, which waits
+    for it, counts as stalled.
     """
 
 
@@ -71,7 +71,7 @@ class Silence:
         self._asked += 1
 
     def end(self, for_s: float, every_s: float) -> None:
-        """It said something, after so long; it was asked once in `every_s`."""
+        """It said something, after this long; it was asked once in `every_s`."""
         self._longest_s = max(self._longest_s, min(for_s, self._asked * every_s))
         self._asked = 0
 

@@ -134,7 +134,7 @@ class LearnerPlace:
         return {**self.labels, **{name: value for name, value in own.items() if value}}
 
     def problem_with(self, count: int) -> str:
-        """Why a learner of so many processes cannot run here; empty if it can."""
+        """Why a learner of this many processes cannot run here; empty if it can."""
         if self.tpu is not None:
             given = self.tpu.accelerator.hosts
             told = f"a slice {self.tpu.type} has {given} hosts"

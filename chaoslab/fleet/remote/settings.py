@@ -30,7 +30,7 @@ class Ssh:
     inventory: str = ""
     """File that says which node runs on which hosts, and how they are reached."""
     lease_s: Duration = 30.0
-    """A host ends its nodes and undoes all faults when it heard nothing for so long."""
+    """A host ends its nodes and undoes all faults when it heard nothing for this long."""
 
     default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = False

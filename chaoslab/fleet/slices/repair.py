@@ -18,12 +18,12 @@ from typing import Final, Protocol
 from chaoslab.fleet.provider import LASTING, Condition, Refusal, SliceReport
 
 AGAIN_S: Final = 5.0
-"""After a refusal or a failed request it is repeated after so long, then after twice as long, and
+"""After a refusal or a failed request it is repeated after this long, then after twice as long, and
 so on, until a slice comes.
 """
 AGAIN_S_MAX: Final = 60.0
 LATE_S: Final = 60.0
-"""A state that an accepted call or a lost host should have changed may be told for so long."""
+"""A state that an accepted call or a lost host should have changed may be told for this long."""
 _WORD_S: Final = 10.0
 """How long after the end of a node the provider may say that it has taken its slice."""
 

@@ -9,7 +9,7 @@ the harness sends after it wrote the undo entry. It ends by itself after FOR_S s
 never), so a harness that is stopped leaves no stress behind.
 
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
-    burn CORE,CORE COUNT   computes without end on these cores, in so many processes
+    burn CORE,CORE COUNT   computes without end on these cores, in this many processes
     occupy SIZE_BYTES      holds memory and has touched all of it; says what the machine has left
 """
 

@@ -23,11 +23,11 @@ class Generation:
     sizes: tuple[int, ...]
     """The numbers that its types have."""
     cubes: int = 0
-    """Further sizes are up to so many whole cubes."""
+    """Further sizes are up to this many whole cubes."""
     cores_per_count: int
     """What the number in a type is divided by to get chips."""
     single_host_chips: int
-    """At most so many chips are on a single host; larger slices have hosts of four."""
+    """At most this many chips are on a single host; larger slices have hosts of four."""
 
     def has(self, size: int) -> bool:
         """Whether there is a type with this number."""

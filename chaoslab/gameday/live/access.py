@@ -137,7 +137,7 @@ def _bracketed(host: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class RateLimit:
-    """So many at once, then so many per second; of each key, such as an address."""
+    """Limit per key, such as an address: `at_once` requests, then `per_s` each second."""
 
     at_once: int
     per_s: float

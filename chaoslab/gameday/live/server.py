@@ -49,7 +49,7 @@ _STARTED_S: Final = 10.0
 """How long the server may take to answer at first."""
 _ENDED_S: Final = 5.0
 _LAST_PICTURE_S: Final = 0.5
-"""For so long browsers are still told of the end of the run."""
+"""For this long browsers are still told of the end of the run."""
 _AGAIN_S: Final = (0.1, 0.5, 2.0)
 """Before a server is started again; the last of them from then on."""
 _CONNECTIONS_MOST: Final = 200

@@ -31,7 +31,7 @@ _PICTURE_EVERY_S: Final = 1 / 3
 _BEAT_S: Final = 10.0
 _BEAT: Final = b": still here\n\n"
 _RETRY: Final = b"retry: 1000\n\n"
-"""After so many milliseconds a browser connects again."""
+"""After this many milliseconds a browser connects again."""
 _SHOWN: Final = frozenset(kind for kind in Kind if Picture.cares_for(kind))
 _AT_ONCE: Final = frozenset(kind for kind in _SHOWN if is_notable(kind))
 """The others, which come by the thousand, wait for the next picture, and wake no reader."""

@@ -43,7 +43,7 @@ except ImportError as error:
     ) from error
 
 _CHANGE_S = 1.0
-"""After so long without an answer the server is stuck. A harness that stalls for 5 s is taken
+"""After this long without an answer the server is stuck. A harness that stalls for 5 s is taken
 for dead, and several links may be stuck at once."""
 _THIN_KB_PER_S = 64
 """A bandwidth toxic below it may hold the toxic before it for longer than a deadline."""

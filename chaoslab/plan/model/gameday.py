@@ -47,7 +47,7 @@ class SealedFaults:
 
 
 def sealed_ids(faults: int) -> tuple[str, ...]:
-    """Ids of so many sealed faults, in the order in which they come: sealed-1, sealed-2, …"""
+    """Ids of this many sealed faults, in the order in which they come: sealed-1, sealed-2, …"""
     return tuple(f"sealed-{number}" for number in range(1, faults + 1))
 
 

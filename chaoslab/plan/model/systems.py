@@ -43,7 +43,7 @@ class Torchft(_Positive):
     """
 
     heartbeat_timeout_s: Duration | None = None
-    """A learner that is silent for so long is no longer waited for."""
+    """A learner that is silent for this long is no longer waited for."""
     join_timeout_s: Duration | None = None
     """How long a quorum waits for learners that are alive and not there yet."""
     quorum_timeout_s: Duration | None = None
@@ -145,12 +145,12 @@ class Nvrx(_Positive):
     """Program that serves the store in which faults and barriers are noted; without this key the
     first learner, as NVRx does, whose end then ends the training. service: the central service."""
     soft_timeout_s: Duration | None = None
-    """A learner that makes no progress for so long has its training function restarted, and with it
-    all others."""
+    """A learner that makes no progress for this long has its training function restarted, and all
+    others with it."""
     hard_timeout_s: Duration | None = None
-    """A learner that makes no progress for so long is ended."""
+    """A learner that makes no progress for this long is ended."""
     heartbeat_timeout_s: Duration | None = None
-    """A learner whose monitor process is silent for so long is lost."""
+    """A learner whose monitor process is silent for this long is lost."""
     barrier_timeout_s: Duration | None = None
     """How long a restart waits for all learners."""
     completion_timeout_s: Duration | None = None

@@ -82,7 +82,7 @@ class _Star:
         return self._agenda.now_s
 
     def run(self, steps: int) -> None:
-        """Until the learner has made so many steps."""
+        """Until the learner has made this many steps."""
         while self._learner.step < steps:
             self._agenda.run_next()
 

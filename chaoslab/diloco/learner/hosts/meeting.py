@@ -181,7 +181,7 @@ def _dialled(own: Membership) -> Connection:
 
 
 def _connection(stream: socket.socket, wait_s: float) -> Connection:
-    """The stream as one of messages, each of them waited for at most so long."""
+    """The stream as one of messages, each of them waited for at most this long."""
     if stream.family != socket.AF_UNIX:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # orders are small and urgent
     connection = Connection(stream.detach())
@@ -190,7 +190,7 @@ def _connection(stream: socket.socket, wait_s: float) -> Connection:
 
 
 def _wait_at_most(connection: Connection, wait_s: float | None) -> None:
-    """Let receiving fail (BlockingIOError) after so many seconds; None: never."""
+    """Let receiving fail (BlockingIOError) after this many seconds; None: never."""
     limit_us = 0 if wait_s is None else max(1, round(wait_s * 1e6))
     limit = struct.pack("ll", *divmod(limit_us, 1_000_000))
     with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as same:

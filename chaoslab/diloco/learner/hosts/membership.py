@@ -28,7 +28,7 @@ class Membership:
     secret: bytes = field(repr=False)
     supervisor: int | None = None
     timeout_s: float = 5.0
-    """A process that is silent for so long is lost."""
+    """A process that is silent for this long is lost."""
 
     @property
     def is_first(self) -> bool:

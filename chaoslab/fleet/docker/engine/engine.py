@@ -245,7 +245,7 @@ class Engine(Stores):
                 yield Usage.of(json.loads(line))
 
     def said(self, container: str, *, last: int | None = None) -> str:
-        """What it printed so far, or its last so many lines."""
+        """What it printed so far, or its last this many lines."""
         tail = "all" if last is None else last
         with self._asked(f"for the output of {container}"):
             found = self._client.api.logs(container, stdout=True, stderr=True, tail=tail)

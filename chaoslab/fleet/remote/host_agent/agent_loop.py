@@ -2,7 +2,7 @@
 
     nodes ── observations ──► spool ──► clients          commands ──► verbs ──► nodes
                     no word for 5 s ─► what is overdue is undone
-    lease: not renewed for so long ─► every node ended, all undone, the agent exits
+    lease: not renewed for this long ─► every node ended, all undone, the agent exits
 
 The agent keeps its own undo log and janitor in its folder, so that what it did is undone also when
 it is killed itself.

@@ -67,7 +67,7 @@ class HostedFleet(LocalFleet):
             self._selector.unregister(descriptor)
 
     def attend(self, limit_s: float, *, is_full: bool = False) -> Sequence[Observation]:
-        """What is new, after waiting for something on a node or a socket, at most so long.
+        """What is new, after waiting for something on a node or a socket, at most this long.
 
         Nothing is taken in where nothing more can be kept.
         """

@@ -48,7 +48,7 @@ class Verbs:
     ) -> None:
         """`words`: what `{python}` and the like in command lines stand for on this host.
 
-        `due_within`: the undo log's, for what a verb does that holds for so long.
+        `due_within`: the undo log's, for what a verb does that holds for this long.
         """
         self._fleet, self._words, self._due_within = fleet, words, due_within
         self.table: dict[str, Verb] = {name: getattr(fleet, name) for name in _PLAIN}

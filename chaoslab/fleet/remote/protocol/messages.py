@@ -20,7 +20,7 @@ from chaoslab.fleet.base import Node, NodeSpec
 from chaoslab.fleet.stressors import Stressor
 
 LINE_BYTES_MOST: Final = 16 << 20
-"""A longer line is refused: no command line and no certificate is so long."""
+"""A longer line is refused: no command line and no certificate is this long."""
 _Shown = TypeVar("_Shown")
 _PRIVATE: Final = "private_files"
 _SPECS = TypeAdapter(NodeSpec)
