@@ -226,6 +226,8 @@ class ModelTraining:
             timed_s=timed_s,
             queued=0,
             queued_bytes=0,
+            unused_s=None,
+            connections=None,
         )
         end.payload_bytes = 0
 

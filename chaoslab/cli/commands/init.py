@@ -154,7 +154,7 @@ class _WithCommand(click.Command):
     epilog=examples(
         "chaoslab init",
         "chaoslab init --trains builtin --ci github",
-        "chaoslab init --trains task --program my_project.task:make --data books --ci gitlab",
+        "chaoslab init --trains task --program my_project.task:make --data books",
         "chaoslab init --trains learner --program my_learner --ci none --no-test",
         "chaoslab init --trains script --ci none -- python train.py --out {folder}",
     ),
