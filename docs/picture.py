@@ -111,7 +111,7 @@ def in_mid_fault(history: History, plan: FaultPlan) -> RunStory:
     if story is None or story.injected is None or story.healing is None:
         raise ValueError("the run shows no fault that began and was healed")
     until_s = (story.injected.time_s + story.healing.time_s) / 2
-    view = RunStory(plan.training.stop, has_twin=plan.twin)
+    view = RunStory(plan.training.stop)
     for event in history.events:
         if event.time_s <= until_s:
             view.see(event)

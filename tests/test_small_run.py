@@ -4,15 +4,21 @@ Real processes and sockets, chaoslab's own learners and syncer, the command line
 wide that a busy machine keeps them: how fast a learner is back is what the gate tier measures.
 """
 
+import subprocess
+import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from chaoslab.core.events import Kind
+from tests.generated_docs import ROOT
 from tests.harness.machine import MARK, look
 from tests.whole_runs import passed
 
 pytestmark = pytest.mark.alone
+
+PICTURE = ROOT / "docs" / "picture.py"
 
 PLAN = """
 version: 1
@@ -49,7 +55,8 @@ def test_a_killed_learner_comes_back_and_trains_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(MARK, mark := str(tmp_path))
-    history = passed(PLAN, tmp_path, "--no-twin").history
+    ran = passed(PLAN, tmp_path, "--no-twin")
+    history = ran.history
     (story,) = history.faults
     assert (story.targets, story.status) == (("learner-1",), "proved")
     lives = [e.payload.node for e in history.of(Kind.NODE_STARTED)]
@@ -58,3 +65,6 @@ def test_a_killed_learner_comes_back_and_trains_on(
              if e.payload.learner == "learner-1"]  # fmt: skip
     assert again == [1, 2]
     assert not look(mark, tmp_path).processes
+    drawn = tmp_path / "run.svg"  # as the README's
+    subprocess.run([sys.executable, PICTURE, ran.record, drawn], check=True)
+    assert ElementTree.parse(drawn).getroot().tag.endswith("svg")
