@@ -53,6 +53,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
                 life.detach()
         for fleet in made.fleets:
             fleet._lease._is_over.set()
+            fleet._private_folder.close()
         made.close()
         made.end()
 

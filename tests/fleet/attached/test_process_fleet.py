@@ -87,6 +87,8 @@ class StandIns:
         for life in [life for fleet in self.fleets for life in fleet._lives.values()]:
             if not life.is_over:
                 life.detach()
+        for fleet in self.fleets:
+            fleet._private_folder.close()
         for _, process in list(self.processes()):
             process.kill()
         for parent in self._parents:
