@@ -23,7 +23,8 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_json,
 )
-from chaoslab.cli.commands.run import finish, run_told
+from chaoslab.cli.commands.run import finish, run_watched
+from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
 from chaoslab.fleet.attached.found import Found
@@ -110,8 +111,11 @@ def command(  # noqa: PLR0913  # one for each group of options
     refuse_unknown(gate, prepared.plan)
     if not is_begun:
         confirm(context, nodes, prepared.plan.name)
+    invocation = context.ensure_object(Invocation)
     with listening.begin() as listeners:
-        judged = run_told(context, prepared, gate, listeners, out, quiet=quiet)
+        judged = run_watched(
+            prepared, invocation=invocation, out=out, quiet=quiet, listeners=listeners
+        )
         finish(context, judged, gate, out, as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -76,6 +76,9 @@ class Listeners:
         if self.metrics is not None:
             self.metrics.judged(judged.verdict)
         send_otlp(self.otlp, judged.directory, judged.history, judged.verdict)
+
+
+NOBODY: Final = Listeners()
 
 
 def _address(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

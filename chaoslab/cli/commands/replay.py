@@ -80,13 +80,13 @@ def _again(
     *, quiet: bool, as_json: bool,
 ) -> ExitCode:  # fmt: skip
     prepared = prepare_again(directory, settings=settings)
-    invocation.secrets = prepared.text.secrets
-
-    def remember(path: Path) -> None:
-        invocation.remember(path)
-        RunDirectory(path=path).note(**{REPLAY_OF: directory.id})
-
-    judged = run_watched(prepared, out, remember, quiet=quiet)
+    judged = run_watched(
+        prepared,
+        invocation=invocation,
+        out=out,
+        quiet=quiet,
+        made=lambda path: RunDirectory(path=path).note(**{REPLAY_OF: directory.id}),
+    )
     path, before = shown_path(judged.directory.path), read_verdict(directory.path)
     old, new = typed(directory, out), typed(judged.directory, out)
     was = "was never judged" if before is None else f"was {before.outcome}"

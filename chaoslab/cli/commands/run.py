@@ -1,8 +1,9 @@
 """`chaoslab run`: the whole journey, from a plan's name to an exit code."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.gate import Gate
 from chaoslab.cli import completing
 from chaoslab.cli.commands.bisection import bisect_commits
-from chaoslab.cli.commands.listener_options import Listeners, Listening, listener_options
+from chaoslab.cli.commands.listener_options import NOBODY, Listeners, Listening, listener_options
 from chaoslab.cli.commands.options import gate_options, gated, plan_options, refuse_unknown
 from chaoslab.cli.commands.output import (
     examples,
@@ -26,7 +27,6 @@ from chaoslab.cli.commands.repetition import Repeating, repeat_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import PlanError
 from chaoslab.prepare.plans import Asked, Prepared, prepare
-from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
@@ -104,30 +104,49 @@ def command(  # noqa: PLR0913  # one for each group of options
             )
         tries = repeating.times if repeating else 1
         context.exit(bisect_commits(asked, bisect, out, tries=tries, quiet=quiet, as_json=as_json))
-    with listening.begin() as listeners:
-
-        def run_once() -> Judged:
-            return run_told(context, prepare(asked), gate, listeners, out, quiet=quiet)
-
-        if repeating is not None:
-            context.exit(replace(repeating, gate=gate).carry_out(run_once, as_json=as_json))
-        finish(context, run_once(), gate, out, as_json=as_json)
-
-
-def run_told(
-    context: click.Context, prepared: Prepared, gate: Gate, listeners: Listeners, out: Path,
-    *, quiet: bool,
-) -> Judged:  # fmt: skip
-    """Carry out a plan while listeners are told. PlanError if `gate` names no check of it."""
     invocation = context.ensure_object(Invocation)
-    invocation.secrets = prepared.text.secrets
-    refuse_unknown(gate, prepared.plan)
+    with listening.begin() as listeners:
+        run = partial(run_watched, invocation=invocation, out=out, quiet=quiet, listeners=listeners)
+        if repeating is not None:
+            repeating = replace(repeating, gate=gate)
+            context.exit(repeating.carry_out(lambda: run(_prepared(asked, gate)), as_json=as_json))
+        finish(context, run(_prepared(asked, gate)), gate, out, as_json=as_json)
 
-    def made(directory: Path) -> None:
+
+def _prepared(asked: Asked, gate: Gate) -> Prepared:
+    """The plan, made ready; PlanError, too, if `gate` names no check of it."""
+    prepared = prepare(asked)
+    refuse_unknown(gate, prepared.plan)
+    return prepared
+
+
+def run_watched(
+    prepared: Prepared,
+    *,
+    invocation: Invocation,
+    out: Path,
+    quiet: bool,
+    listeners: Listeners = NOBODY,
+    made: Callable[[Path], object] = lambda _: None,
+) -> Judged:
+    """Run it and judge it while listeners are told; with warnings and progress on stderr, unless
+    it is to be quiet. `made` is told the run's directory once it is there.
+    """
+    invocation.secrets = prepared.text.secrets
+
+    def remember(directory: Path) -> None:
         invocation.remember(directory)
         listeners.made(directory)
+        made(directory)
 
-    judged = run_watched(prepared, out, made, quiet=quiet, observers=listeners.observers)
+    run = partial(run_and_judge, prepared, out, remember=remember)
+    if quiet:
+        judged = run(listeners.observers)
+    else:
+        for text in prepared.warnings:
+            warn(text)
+        with screen(sys.stderr, RunStory(prepared.plan.training.stop)) as watching:
+            judged = run([watching, *listeners.observers], await_twin=watching.await_twin)
     listeners.judged(judged)
     return judged
 
@@ -143,29 +162,6 @@ def finish(context: click.Context, judged: Judged, gate: Gate, out: Path, *, as_
     if judged.error is not None:
         raise judged.error
     context.exit(gated(gate, judged.verdict))
-
-
-def run_watched(
-    prepared: Prepared,
-    out: Path,
-    remember: Callable[[Path], object],
-    *,
-    quiet: bool,
-    observers: Sequence[Observer] = (),
-) -> Judged:
-    """Carry it out, with warnings and progress on stderr unless it is to be quiet."""
-    if quiet:
-        return run_and_judge(prepared, out, observers, remember=remember)
-    for text in prepared.warnings:
-        warn(text)
-    with screen(sys.stderr, RunStory(prepared.plan.training.stop)) as watching:
-        return run_and_judge(
-            prepared,
-            out,
-            [watching, *observers],
-            remember=remember,
-            await_twin=watching.await_twin,
-        )
 
 
 def _next(judged: Judged, run: str) -> tuple[str, str]:
