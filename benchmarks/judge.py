@@ -39,7 +39,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal_file import JOURNAL, JournalFile
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.run.judged_run import judge_record
+from chaoslab.run.judged_run import judge_and_report
 from tests.histories import Story
 from tests.model_training import Pace
 
@@ -108,7 +108,7 @@ class Record:
     def judge(self) -> None:
         """Once more. RuntimeError if the verdict is not as it must be."""
         began_s = process_time()
-        judged = judge_record(self.directory, [check() for check in CHECKS.values()])
+        judged = judge_and_report(self.directory, [check() for check in CHECKS.values()])
         self.times_s.append(process_time() - began_s)
         _refuse_wrong(judged.verdict, self.kills)
 

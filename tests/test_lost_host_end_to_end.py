@@ -11,7 +11,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 from chaoslab.undo.janitor import heal
 from tests.fleet.sshd import SshHost, switch_off, switched_on
 from tests.ssh_runs import fleet_of_hosts, left_on
@@ -46,7 +46,7 @@ def judged_run(
     inventory: Path,
     within_s: int,
     then: Callable[[Event], object],
-) -> Judged:
+) -> JudgedRun:
     """A run whose lost learner has so long to come back."""
     plan = folder / "lost_host.yaml"
     plan.write_text(PLAN.format(within=within_s, settle=within_s + 5))
@@ -71,7 +71,7 @@ def is_end_of_first_life(event: Event) -> bool:
     return is_its and event.data["incarnation"] == 1
 
 
-def has_gone_to_its_end(judged: Judged) -> bool:
+def has_gone_to_its_end(judged: JudgedRun) -> bool:
     """Whether the run was carried out, and no rule ended it: a harness that waits for a host stands
     still.
     """

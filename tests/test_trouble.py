@@ -22,7 +22,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.history import History
 from chaoslab.record.journal import Observer
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 from chaoslab.undo.log import open_undos
 from tests.whole_runs import left_over
 
@@ -79,7 +79,7 @@ def node_pid(root: Path, node: str) -> int:
     return next(event.payload.pid for event in reversed(started) if event.payload.node == node)
 
 
-def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> Judged:
+def judged(plan: Path, root: Path, observers: Sequence[Observer] = ()) -> JudgedRun:
     return run_and_judge(prepare(Asked(plan=str(plan))), root / "runs", observers)
 
 

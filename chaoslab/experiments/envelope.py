@@ -21,7 +21,7 @@ from chaoslab.core.workers import workers
 from chaoslab.experiments.axes import Axis
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.run.experiment import run_plan
-from chaoslab.run.judged_run import expected, judged_by
+from chaoslab.run.judged_run import expected, read_and_judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +171,12 @@ def simulated(asked: Asked, seeds: Sequence[int]) -> Tried:
 def _once(asked: Asked, seed: int, root: Path) -> Tried:
     prepared = prepare(replace(asked, seed=seed, fleet="sim"))
     try:
-        with run_plan(prepared, root) as directory:
-            pass
+        directory = run_plan(prepared, root, judge=lambda run: run)
     except (PlanError, AbilityError):
         raise
     except ChaoslabError as error:
         return Tried(passes=False, reason=f"the run did not finish: {error}")
-    verdict = judged_by(expected(prepared.plan), directory).verdict
+    verdict = read_and_judge(directory, expected(prepared.plan)).verdict
     if verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if verdict.exit_code is ExitCode.PASS:

@@ -27,7 +27,7 @@ from chaoslab.experiments.plan_cells import PlanCell
 from chaoslab.experiments.units import MTOKENS, NATS, SECONDS, TIMES, Unit
 from chaoslab.prepare.plans import Prepared, prepare
 from chaoslab.record.history import History
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 MEASURES: Final = (
     "passes", "fails", *run_measures.MEASURES,
@@ -77,7 +77,7 @@ def measure(cell: PlanCell, seed: int) -> Mapping[str, float]:
     )
 
 
-def _finished(prepared: Prepared) -> Judged:
+def _finished(prepared: Prepared) -> JudgedRun:
     """A run that went to its end."""
     judged = run_and_judge(prepared, _RUNS)
     if judged.error is not None:

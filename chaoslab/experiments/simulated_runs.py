@@ -1,8 +1,9 @@
 """Simulated runs of plans: a plan on the sim fleet, in a folder that is removed, and its verdict.
 
-Prepared ─► run_plan on the sim fleet ─► Judged: history and verdict, without the folder
+Prepared ─► run_plan on the sim fleet ─► JudgedRun: history and verdict, without the folder
 """
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +14,7 @@ from chaoslab.prepare.links import link_setup
 from chaoslab.prepare.plans import Prepared, fleet_setup
 from chaoslab.prepare.setup import PlanText
 from chaoslab.run.experiment import run_plan
-from chaoslab.run.judged_run import Judged, expected, judged_by
+from chaoslab.run.judged_run import JudgedRun, expected, read_and_judge
 
 
 def made_ready(plan: FaultPlan) -> Prepared:
@@ -29,7 +30,7 @@ def made_ready(plan: FaultPlan) -> Prepared:
     )
 
 
-def simulated(prepared: Prepared) -> Judged:
+def simulated(prepared: Prepared) -> JudgedRun:
     """Simulate a plan and judge it by its own checks.
 
     PlanError or AbilityError if it is refused; KeyboardInterrupt if it was interrupted, which says
@@ -37,11 +38,9 @@ def simulated(prepared: Prepared) -> Judged:
     """
     if not prepared.fleet_setup.is_simulated:
         raise HarnessBug(f"{prepared.plan.name} would be run on a fleet that is not simulated")
-    with (
-        TemporaryDirectory(prefix="chaoslab-simulated-") as folder,
-        run_plan(prepared, Path(folder)) as directory,
-    ):
-        judged = judged_by(expected(prepared.plan), directory)
+    judge = partial(read_and_judge, checks=expected(prepared.plan))
+    with TemporaryDirectory(prefix="chaoslab-simulated-") as folder:
+        judged = run_plan(prepared, Path(folder), judge=judge)
     if judged.verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return judged

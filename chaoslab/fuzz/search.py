@@ -27,7 +27,7 @@ from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.replay.explicit import explicit
 from chaoslab.replay.minimise import Answer, Budget, Candidate, Ending, minimise
 from chaoslab.run.experiment import run_plan
-from chaoslab.run.judged_run import expected, judged_by
+from chaoslab.run.judged_run import expected, read_and_judge
 
 _CHECKS = ("versions", "ledger", "agreement", "quorum_progress", "succession", "handover")
 INVARIANTS = frozenset({*_CHECKS, "unasked", "strangers"})
@@ -65,8 +65,7 @@ def run(plan: FaultPlan) -> Trial:
     injections = prepared.schedule.injections
     with TemporaryDirectory(prefix="chaoslab-fuzz-") as folder:
         try:
-            with run_plan(prepared, Path(folder)) as directory:
-                pass
+            directory = run_plan(prepared, Path(folder), judge=lambda run: run)
         except PlanError:
             raise
         except ChaoslabError as error:
@@ -76,7 +75,7 @@ def run(plan: FaultPlan) -> Trial:
                 violations=frozenset({(HARNESS, type(error).__name__)}),
                 reasons=(str(error),),
             )
-        judged = judged_by(expected(plan), directory)
+        judged = read_and_judge(directory, expected(plan))
     found, reasons = _violations(judged.verdict)
     finished = judged.history.last(RunFinished)
     outcome = finished.payload.outcome if finished else None

@@ -35,7 +35,7 @@ from chaoslab.prepare.plans import Asked, decode, prepare
 from chaoslab.report.console import Plain
 from chaoslab.report.files import read_verdict
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 _VERDICT = "verdict"
 _LOCK = "one_run.lock"
@@ -179,7 +179,7 @@ class SharedRuns:
         return {"record": str(judged.directory.path), "error": broken}
 
 
-def make(asked: Asked, root: Path, tell: Callable[[str], object]) -> Judged:
+def make(asked: Asked, root: Path, tell: Callable[[str], object]) -> JudgedRun:
     """Run a plan once no other run of a test goes on here; KeyboardInterrupt if it was ended so.
 
     What is wrong with the plan or the machine leaves without its traceback: where chaoslab found it
@@ -225,7 +225,7 @@ class _Phases:
             self.tell(f"{self.plan}: {said.phase}, {event.time_s:.1f} s")
 
 
-def _carried_out(asked: Asked, root: Path, tell: Callable[[str], object]) -> Judged:
+def _carried_out(asked: Asked, root: Path, tell: Callable[[str], object]) -> JudgedRun:
     shown = Plain(sys.stderr, RunStory())
     judged = run_and_judge(
         prepare(asked), root, [shown, _Phases(tell)], await_twin=shown.await_twin

@@ -22,7 +22,7 @@ from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 from chaoslab.replay.explicit import explicit
 from chaoslab.replay.minimise import Answer, Candidate
-from chaoslab.run.judged_run import Judged
+from chaoslab.run.judged_run import JudgedRun
 
 CANDIDATE_YAML = "candidate.yaml"
 MINIMISED_YAML = "minimised.yaml"
@@ -47,7 +47,7 @@ def cause_of(verdict: Verdict, checks: Sequence[str] = ()) -> Cause:
     return found
 
 
-def answer_of(judged: Judged, cause: Cause) -> Answer:
+def answer_of(judged: JudgedRun, cause: Cause) -> Answer:
     """What a run says about the cause."""
     code = judged.error.exit_code if judged.error is not None else judged.verdict.exit_code
     if code is ExitCode.INTERRUPTED:
@@ -71,7 +71,7 @@ class Told:
 
     candidate: Candidate
     answer: Answer
-    judged: Judged
+    judged: JudgedRun
     took_s: float
 
 
@@ -85,7 +85,7 @@ class RealTrials:
     cause: Cause
     folder: Path
     """Of the candidates' plans and records."""
-    carry_out: Callable[[Prepared, Path], Judged]
+    carry_out: Callable[[Prepared, Path], JudgedRun]
     tell: Callable[[Told], object] = lambda _: None
     tries: int = 1
     """How often a candidate that does not fail is run before that is believed."""

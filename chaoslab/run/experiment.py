@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
@@ -53,6 +53,7 @@ little in a simulation, can then use it, too."""
 _SIMULATED_LINES = 256
 """Lines of a simulation's journal that are written at once. Losing some does no harm: nothing
 outlives this process, and the simulation can be repeated."""
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,25 +69,25 @@ class _Means:
     undo_log: UndoLogFile
 
 
-@contextmanager
 def run_plan(
     prepared: Prepared,
     root: Path,
     observers: Sequence[Observer] = (),
     *,
+    judge: Callable[[RunDirectory], _Found],
     made: Callable[[RunDirectory], object] = lambda _: None,
     before_twin: Callable[[History], object] = lambda _: None,
     inbox: Inbox | None = None,
-) -> Iterator[RunDirectory]:
-    """Run a plan; the block gets its record, whatever the `outcome` in run.json is.
+) -> _Found:
+    """Run a plan, and return what `judge` finds in its record while the janitor still runs.
 
+    `judge` is asked whatever the `outcome` in run.json is, unless the run broke.
     `made` is told the directory as soon as it is there: other runs may be made under the same root.
     `before_twin` is told the history of the run, if a twin is yet to be run after it.
     `inbox`: orders of the operators of a game-day, whose run has no twin, which would take as long.
 
-    The janitor runs until the end of the block. AbilityError or PlanError before anything was made.
-    FleetError or HarnessBug when the run broke: everything was healed and ended before, and the
-    record is kept.
+    AbilityError or PlanError before anything was made. FleetError or HarnessBug when the run broke:
+    everything was healed and ended before, and the record is kept.
     """
     plan, fleet_setup, is_gameday = prepared.plan, prepared.fleet_setup, inbox is not None
     links = prepared.links.ask().kind
@@ -140,7 +141,7 @@ def run_plan(
                 )
                 if wants_twin and outcome is RunOutcome.COMPLETED:
                     directory.note(twin=twin_run.reuse_or_run(run, observers, beside, before_twin))
-        yield directory
+        return judge(directory)
 
 
 def _write_plan(

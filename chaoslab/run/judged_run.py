@@ -1,6 +1,6 @@
 """From a prepared plan to a verdict on disk: the one page that joins running and judging.
 
-    Prepared ─► run_plan ─► RunDirectory ─► judge_record ─► Judged
+    Prepared ─► run_plan ─► RunDirectory ─► judge_and_report ─► JudgedRun
                                  └─► verdict.json, junit.xml, report.md, report.html, run.json
 
 `chaoslab run` and the pytest fixture both come through here, so they cannot differ.
@@ -8,6 +8,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from chaoslab.checks.base import Check, Outcome
@@ -31,7 +32,7 @@ from chaoslab.run.records import died_early, history_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedRun:
     """A run on record and what was found in it."""
 
     directory: RunDirectory
@@ -49,7 +50,7 @@ def run_and_judge(
     remember: Callable[[Path], object] = lambda _: None,
     await_twin: Callable[[Sequence[str]], object] = lambda _: None,
     inbox: Inbox | None = None,
-) -> Judged:
+) -> JudgedRun:
     """Run, judge, write the reports; `remember` is told the run's directory once it is there.
 
     `await_twin` is told which checks failed so far, if the twin is yet to be run. `inbox`: orders
@@ -60,8 +61,6 @@ def run_and_judge(
     """
     checks = expected(prepared.plan)
     own: list[RunDirectory] = []
-    found: Judged | None = None
-    trouble: ChaoslabError | None = None  # raised while judging, not by the run
 
     def made(directory: RunDirectory) -> None:
         own.append(directory)
@@ -72,29 +71,28 @@ def run_and_judge(
         await_twin([one.check for one in findings if one.outcome is Outcome.FAIL])
 
     try:
-        with run_plan(
-            prepared, root, observers, made=made, before_twin=before_twin, inbox=inbox
-        ) as directory:
-            try:
-                found = judge_record(directory, checks)
-            except ChaoslabError as error:
-                trouble = error
+        return run_plan(
+            prepared,
+            root,
+            observers,
+            judge=partial(judge_and_report, checks=checks),
+            made=made,
+            before_twin=before_twin,
+            inbox=inbox,
+        )
     except ChaoslabError as error:
         error.args = tuple(map(prepared.text.secrets.text, map(str, error.args)))
         if not own or not (own[0].path / JOURNAL).is_file():
             raise
         try:
-            return replace(judge_record(own[0], checks), error=error)
+            return replace(judge_and_report(own[0], checks), error=error)
         except FleetError as worse:  # the disk that broke the run refuses the verdict, too
             raise error from worse
-    if found is None:
-        raise trouble or HarnessBug("a run was neither judged nor refused")
-    return found
 
 
-def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
-    """Judge a run by its record alone, and write the reports into it."""
-    judged = judged_by(checks, directory)
+def judge_and_report(directory: RunDirectory, checks: Sequence[Check]) -> JudgedRun:
+    """Judge a run by its record alone, and write the verdict and the reports into it."""
+    judged = read_and_judge(directory, checks)
     write_reports(directory.path, judged.verdict, judged.history)
     with without_collection():
         write_page(directory.path, judged.verdict, judged.history)
@@ -104,7 +102,7 @@ def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
     return judged
 
 
-def judged_by(checks: Sequence[Check], directory: RunDirectory) -> Judged:
+def read_and_judge(directory: RunDirectory, checks: Sequence[Check]) -> JudgedRun:
     """What these checks find in a record; nothing is written."""
     with without_collection():
         history = history_of(directory)
@@ -112,7 +110,7 @@ def judged_by(checks: Sequence[Check], directory: RunDirectory) -> Judged:
         verdict = judge(history, checks)
     if was_interrupted(directory):
         verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
-    return Judged(directory=directory, history=history, verdict=verdict)
+    return JudgedRun(directory=directory, history=history, verdict=verdict)
 
 
 def expected(plan: FaultPlan) -> tuple[Check, ...]:

@@ -19,7 +19,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError, HarnessBug
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 from chaoslab.selftest.mutants.fleets import FLEETS
 
 PLANS = Path(__file__).with_name("plans")
@@ -172,7 +172,7 @@ def _names_it(finding: Finding, trial: Trial) -> bool:
     )
 
 
-def _sentence(judged: Judged, finding: Finding | None) -> str:
+def _sentence(judged: JudgedRun, finding: Finding | None) -> str:
     if judged.error is not None:
         return str(judged.error)
     return finding.reason if finding else "every check holds"

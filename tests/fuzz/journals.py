@@ -96,7 +96,7 @@ def _is_journal_changed(before: Mapping[str, bytes], after: Mapping[str, bytes])
 
 
 def _judged(directory: RunDirectory, checks: Sequence[Check]) -> Verdict | None:
-    """As `judge_record`, and what it would write; None if the record was refused."""
+    """As `judge_and_report`, and what it would write; None if the record was refused."""
     try:
         history = history_of(directory)
         verdict = judge(history, checks)

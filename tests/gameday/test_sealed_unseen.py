@@ -22,7 +22,7 @@ from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import Observer
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 from chaoslab.run.operators import Inbox
 from tests.sealed_day import DAY, call, drawn, history_of, prepared, within
 
@@ -74,7 +74,7 @@ class Spy:
         return event.kind is Kind.FAULT_INJECTING and event.payload.spec.startswith("sealed-")
 
 
-def spied() -> tuple[Spy, Sequence[Injection], Judged]:
+def spied() -> tuple[Spy, Sequence[Injection], JudgedRun]:
     """A game-day in which nobody is told anything, watched by its files, its page, its terminal."""
     plan = prepared()
     sealed = drawn(plan)
@@ -120,13 +120,13 @@ def test_times_of_day_and_longer_numbers_do_not_tell_of_a_time() -> None:
 @pytest.fixture(scope="module")
 def spied_day(
     tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[Spy, Sequence[Injection], Judged]:
+) -> tuple[Spy, Sequence[Injection], JudgedRun]:
     with within(tmp_path_factory.mktemp("spied")):
         return spied()
 
 
 def test_before_it_comes_nothing_in_files_on_the_page_or_in_the_terminal_tells_of_it(
-    spied_day: tuple[Spy, Sequence[Injection], Judged],
+    spied_day: tuple[Spy, Sequence[Injection], JudgedRun],
 ) -> None:
     spy, sealed, judged = spied_day
     assert "one-dies" in spy.shown

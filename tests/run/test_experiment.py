@@ -40,6 +40,7 @@ from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan, was_interrupted
+from chaoslab.run.judged_run import run_and_judge
 from chaoslab.run.operators import Ask, Inbox
 from chaoslab.run.records import history_of
 from chaoslab.run.twin import reach_tokens
@@ -91,8 +92,7 @@ def conducted(
     inbox: Inbox | None = None,
 ) -> RunDirectory:
     prepared = ready(plan, fleets or FakeFleets(), schedule)
-    with run_plan(prepared, root, observers, inbox=inbox) as directory:
-        return directory
+    return run_plan(prepared, root, observers, judge=lambda run: run, inbox=inbox)
 
 
 def ready(plan: FaultPlan, fleets: FakeFleets, schedule: Schedule = SCHEDULE) -> Prepared:
@@ -177,9 +177,28 @@ def test_a_janitor_stands_behind_what_is_made_of_the_record(
         running.remove(run_directory)
 
     monkeypatch.setattr(experiment, "start_janitor", janitor)
-    with run_plan(ready(PLAN, FakeFleets()), tmp_path) as directory:
-        assert running == [directory.path]
+    assert run_plan(ready(PLAN, FakeFleets()), tmp_path, judge=lambda run: running == [run.path])
     assert not running
+
+
+def test_a_run_that_breaks_is_judged_by_its_record_so_far(tmp_path: Path) -> None:
+    broken = FakeFleets(Troubles(crash_at_start=frozenset({"learner-1"})))
+    judged = run_and_judge(ready(PLAN, broken), tmp_path)
+    assert isinstance(judged.error, FleetError)
+    assert judged.verdict.exit_code is ExitCode.BROKEN
+    assert judged.directory.facts["exit_code"] == ExitCode.BROKEN
+
+
+def test_a_record_that_cannot_be_judged_is_an_error_and_no_verdict(tmp_path: Path) -> None:
+    class Meddler:
+        def see(self, event: Event) -> None:
+            if event.kind is Kind.RUN_FINISHED:
+                next(tmp_path.glob("*/2*/plan.resolved.yaml")).write_text("name: another\n")
+
+    with pytest.raises(FleetError):
+        run_and_judge(ready(PLAN, FakeFleets()), tmp_path, [Meddler()])
+    (run,) = list_runs(tmp_path)
+    assert run.facts["exit_code"] is None
 
 
 def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:

@@ -91,8 +91,7 @@ def conducted(
         fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
     )
-    with run_plan(prepared, root) as run:
-        return run, History.read(run.path)
+    return run_plan(prepared, root, judge=lambda run: (run, History.read(run.path)))
 
 
 def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path) -> None:

@@ -14,19 +14,19 @@ from chaoslab.core.payloads import EvaluationMeasured, RunStarted, Status
 from chaoslab.prepare.plans import Asked, bundled_plans, prepare
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.record.journal_file import JOURNAL
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 
-def simulate(plan: str, root: Path, *settings: str, seed: int | None = None) -> Judged:
+def simulate(plan: str, root: Path, *settings: str, seed: int | None = None) -> JudgedRun:
     return run_and_judge(prepare(Asked(plan=plan, fleet="sim", settings=settings, seed=seed)), root)
 
 
 @pytest.fixture(scope="module")
-def kill_half(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+def kill_half(tmp_path_factory: pytest.TempPathFactory) -> JudgedRun:
     return simulate("kill_half", tmp_path_factory.mktemp("runs"))
 
 
-def test_kill_half_passes_with_every_fault_proved(kill_half: Judged) -> None:
+def test_kill_half_passes_with_every_fault_proved(kill_half: JudgedRun) -> None:
     verdict = kill_half.verdict
     assert {one.check: (one.outcome, one.reason) for one in verdict.findings
             if one.outcome is not Outcome.PASS} == {}  # fmt: skip
@@ -34,7 +34,7 @@ def test_kill_half_passes_with_every_fault_proved(kill_half: Judged) -> None:
     assert [one.status for one in verdict.injections] == [Status.PROVED]
 
 
-def test_its_record_says_that_it_is_simulated_and_its_losses_modelled(kill_half: Judged) -> None:
+def test_its_record_says_that_it_is_simulated_and_its_losses_modelled(kill_half: JudgedRun) -> None:
     history = kill_half.history
     started = history.last(RunStarted)
     assert started is not None
@@ -50,13 +50,13 @@ def test_its_record_says_that_it_is_simulated_and_its_losses_modelled(kill_half:
 
 
 def test_the_run_directory_is_dated_by_the_calendar_and_not_by_the_simulation(
-    kill_half: Judged,
+    kill_half: JudgedRun,
 ) -> None:
     assert not kill_half.directory.id.startswith("2000")
     assert kill_half.history.events[0].wall.startswith("2000-01-01T00:00:00")
 
 
-def test_nothing_is_started_on_this_machine(kill_half: Judged) -> None:
+def test_nothing_is_started_on_this_machine(kill_half: JudgedRun) -> None:
     assert list(kill_half.directory.nodes.iterdir()) == []
     assert not kill_half.history.of(Kind.MACHINE_SAMPLED)
 
@@ -74,7 +74,7 @@ sys.stdout.write(str(judged.directory.path))
 @pytest.mark.deep
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_journal_is_the_same_to_the_byte_in_another_process(
-    kill_half: Judged, tmp_path: Path, hash_seed: str
+    kill_half: JudgedRun, tmp_path: Path, hash_seed: str
 ) -> None:
     done = subprocess.run(
         (sys.executable, "-c", _AGAIN, "kill_half", str(tmp_path)),
@@ -87,7 +87,7 @@ def test_the_journal_is_the_same_to_the_byte_in_another_process(
 
 
 @pytest.mark.deep
-def test_another_seed_is_another_run(kill_half: Judged, tmp_path: Path) -> None:
+def test_another_seed_is_another_run(kill_half: JudgedRun, tmp_path: Path) -> None:
     other = simulate("kill_half", tmp_path, "twin=false", seed=8)
     assert (other.directory.path / JOURNAL).read_bytes() != (
         kill_half.directory.path / JOURNAL

@@ -8,12 +8,12 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.prepare.plans import Asked, prepare
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 HERE = Path(__file__).parent
 
 
-def judged(root: Path, *settings: str, plan: Path | str = HERE / "averaging.yaml") -> Judged:
+def judged(root: Path, *settings: str, plan: Path | str = HERE / "averaging.yaml") -> JudgedRun:
     return run_and_judge(prepare(Asked(plan=str(plan), settings=settings)), root)
 
 

@@ -57,7 +57,7 @@ from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 from chaoslab.run.operators import Inbox
 
 CHARTER_MD = "charter.md"
@@ -335,7 +335,7 @@ def _screen(room: Room, script: Script, *, is_alone: bool) -> Printed:
     return Printed(None if is_alone else sys.stdin, sys.stderr, view, room, script)
 
 
-def _finish(judged: Judged, plan: FaultPlan, out: Path, *, as_json: bool) -> None:
+def _finish(judged: JudgedRun, plan: FaultPlan, out: Path, *, as_json: bool) -> None:
     """The verdict, and where the files of the game-day are."""
     directory = judged.directory.path
     print_result(

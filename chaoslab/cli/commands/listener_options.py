@@ -22,7 +22,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.record.history import History
 from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.run.judged_run import Judged
+from chaoslab.run.judged_run import JudgedRun
 
 if TYPE_CHECKING:
     from chaoslab.report.metrics import Metrics
@@ -69,7 +69,7 @@ class Listeners:
         if self.webhook is not None:
             self.webhook.made(run_directory.name)
 
-    def judged(self, judged: Judged) -> None:
+    def judged(self, judged: JudgedRun) -> None:
         """Its verdict was reached."""
         if self.webhook is not None:
             self.webhook.judged(judged.verdict, WallClock().wall())

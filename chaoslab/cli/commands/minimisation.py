@@ -38,7 +38,7 @@ from chaoslab.replay.trials import (
     write_plan,
 )
 from chaoslab.report.files import read_verdict
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 _FOLDER = "minimise"
 _STYLES = {Answer.FAILS: "bold red", Answer.PASSES: "green"}
@@ -178,7 +178,7 @@ class _Search:
         length_s = self.directory.lasted_s
         return "" if length_s is None else f", each about {show_duration(round(length_s))}"
 
-    def _run(self, prepared: Prepared, folder: Path) -> Judged:
+    def _run(self, prepared: Prepared, folder: Path) -> JudgedRun:
         self.invocation.secrets = prepared.text.secrets
         judged = run_and_judge(prepared, folder, remember=self.invocation.remember)
         self.error = self.error or judged.error

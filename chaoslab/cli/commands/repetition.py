@@ -1,6 +1,6 @@
 """`chaoslab run --repeat`: one plan many times, because one green run says little.
 
-run_once, again and again ─► Judged, each with a record of its own ─► flake rates, exit code
+run_once, again and again ─► JudgedRun, each with a record of its own ─► flake rates, exit code
     └─ ends early: interrupted, the harness broke, or --until-failure met one
 """
 
@@ -15,7 +15,7 @@ from chaoslab.cli.commands.output import print_result, shown_path
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
 from chaoslab.report.repeated import repeated_json, repeated_page
-from chaoslab.run.judged_run import Judged
+from chaoslab.run.judged_run import JudgedRun
 
 UNTIL_FAILURE_RUNS = 100
 """How often --until-failure repeats at most, unless --repeat says otherwise."""
@@ -58,12 +58,12 @@ class Repeating:
         """Whether nothing but a number of runs was asked for."""
         return not self.ends_at_failure and self.allowed is None
 
-    def carry_out(self, run_once: Callable[[], Judged], *, as_json: bool) -> ExitCode:
+    def carry_out(self, run_once: Callable[[], JudgedRun], *, as_json: bool) -> ExitCode:
         """Run, show how often each finding was not PASS, and the exit code of all.
 
         A run that cannot be made raises what it raises, after those before it were shown.
         """
-        made: list[Judged] = []
+        made: list[JudgedRun] = []
         try:
             while len(made) < self.times and not self._is_over(made):
                 made.append(run_once())
@@ -73,7 +73,7 @@ class Repeating:
                 self._show(made, as_json=as_json)
         return self.exit_code(made)
 
-    def exit_code(self, made: Sequence[Judged]) -> ExitCode:
+    def exit_code(self, made: Sequence[JudgedRun]) -> ExitCode:
         """The worst; PASS if all that is worse than that is FAIL or UNKNOWN, and allowed."""
         codes = {self._code(judged) for judged in made}
         worst = next(code for code in _WORST if code in codes)
@@ -83,7 +83,7 @@ class Repeating:
         most = self.allowed if isinstance(self.allowed, int) else self.allowed * len(made)
         return ExitCode.PASS if flaky <= most else worst
 
-    def _is_over(self, made: Sequence[Judged]) -> bool:
+    def _is_over(self, made: Sequence[JudgedRun]) -> bool:
         if not made:
             return False
         last = self._code(made[-1])
@@ -92,12 +92,12 @@ class Repeating:
             self.ends_at_failure and has_failed
         )
 
-    def _code(self, judged: Judged) -> ExitCode:
+    def _code(self, judged: JudgedRun) -> ExitCode:
         if judged.error is not None:
             return judged.error.exit_code
         return self.gate.judge(judged.verdict).exit_code
 
-    def _announce(self, made: Sequence[Judged]) -> None:
+    def _announce(self, made: Sequence[JudgedRun]) -> None:
         last = made[-1]
         where = shown_path(last.directory.path)
         click.echo(f"{len(made)}/{self.times} {last.verdict.outcome} {where}", err=True)
@@ -106,7 +106,7 @@ class Repeating:
         if last.error is not None:
             click.echo(f"chaoslab: {last.error}", err=True)
 
-    def _show(self, made: Sequence[Judged], *, as_json: bool) -> None:
+    def _show(self, made: Sequence[JudgedRun], *, as_json: bool) -> None:
         exit_code = self.exit_code(made)
         verdicts = [judged.verdict for judged in made]
         records = [

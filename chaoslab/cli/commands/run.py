@@ -30,7 +30,7 @@ from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import Judged, run_and_judge
+from chaoslab.run.judged_run import JudgedRun, run_and_judge
 
 
 @click.command(
@@ -128,7 +128,7 @@ def run_watched(
     quiet: bool,
     listeners: Listeners = NOBODY,
     made: Callable[[Path], object] = lambda _: None,
-) -> Judged:
+) -> JudgedRun:
     """Run it and judge it while listeners are told; with warnings and progress on stderr, unless
     it is to be quiet. `made` is told the run's directory once it is there.
     """
@@ -151,7 +151,9 @@ def run_watched(
     return judged
 
 
-def finish(context: click.Context, judged: Judged, gate: Gate, out: Path, *, as_json: bool) -> None:
+def finish(
+    context: click.Context, judged: JudgedRun, gate: Gate, out: Path, *, as_json: bool
+) -> None:
     """Print the verdict of a run, and leave with the exit code of the gate."""
     print_result(
         judged.verdict.to_json(),
@@ -164,7 +166,7 @@ def finish(context: click.Context, judged: Judged, gate: Gate, out: Path, *, as_
     context.exit(gated(gate, judged.verdict))
 
 
-def _next(judged: Judged, run: str) -> tuple[str, str]:
+def _next(judged: JudgedRun, run: str) -> tuple[str, str]:
     if judged.verdict.residue:
         return f"chaoslab heal {run}", "undo what was left behind"
     if judged.verdict.outcome is Outcome.PASS:

@@ -33,7 +33,13 @@ from chaoslab.report.files import read_verdict
 from chaoslab.report.hints import Record
 from chaoslab.report.page import run_page, verdict_page
 from chaoslab.report.web.page import write_page
-from chaoslab.run.judged_run import Judged, expected, judge_record, judged_by, recorded_checks
+from chaoslab.run.judged_run import (
+    JudgedRun,
+    expected,
+    judge_and_report,
+    read_and_judge,
+    recorded_checks,
+)
 from chaoslab.run.records import history_of, run_json
 
 
@@ -104,14 +110,18 @@ def command(  # noqa: PLR0913  # one for each option
         context.exit(gated(gate, judged.verdict))
 
 
-def _judged(directory: RunDirectory, expect_from: str | None, gate: Gate) -> Judged:
+def _judged(directory: RunDirectory, expect_from: str | None, gate: Gate) -> JudgedRun:
     """By the checks of its own plan, which is written; or by another's, which is not."""
     if expect_from is None:
         checks = recorded_checks(directory)
     else:
         checks = expected(decode(Asked(plan=expect_from))[0])
     gate.refuse_unknown([check.name for check in checks])
-    return judge_record(directory, checks) if expect_from is None else judged_by(checks, directory)
+    return (
+        judge_and_report(directory, checks)
+        if expect_from is None
+        else read_and_judge(directory, checks)
+    )
 
 
 def _export(
