@@ -353,7 +353,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(
             payloads.FaultStepped,
             None,
-            lambda e: f"{e.injection} takes step {e.beat}: {e.fault} on {', '.join(e.targets)}",
+            lambda e: f"{e.injection} takes step {e.step}: {e.fault} on {', '.join(e.targets)}",
         ),
         _of(payloads.VerdictReached, None, lambda e: f"the verdict is {e.outcome}"),
     ]

@@ -32,7 +32,7 @@ class EventRecorder:
     progress: Progress = field(default_factory=Progress)
     derive: Callable[[Event], Sequence[Observation]] = lambda _: ()
     """What follows from an event, to be recorded after it."""
-    elsewhere: list[Callable[[], Sequence[Observation]]] = field(default_factory=list)
+    other_sources: list[Callable[[], Sequence[Observation]]] = field(default_factory=list)
     """What is known of nodes from other places than their output."""
     _unread: deque[Observation] = field(default_factory=deque)
     """What the fleet reported and was not taken in yet."""
@@ -56,10 +56,10 @@ class EventRecorder:
 
     def _news(self, until_s: float) -> Sequence[Observation]:
         """What the fleet reports; before it, and before an exit in it, what was said elsewhere."""
-        if not self.elsewhere:
+        if not self.other_sources:
             return self.fleet.poll(until_s)
         reported = self.fleet.poll(min(until_s, self.now_s + _LOOK_S))
-        return (*(seen for read in self.elsewhere for seen in read()), *reported)
+        return (*(seen for read in self.other_sources for seen in read()), *reported)
 
     def is_starting(self, names: Iterable[str]) -> bool:
         """Whether the fleet has started one of these that has not reported its start yet."""

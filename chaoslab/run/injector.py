@@ -12,14 +12,15 @@ the fault: no report of a node is read, no disk is waited for. See `waiting` for
 begun.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Json
+from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     FaultFailed,
     FaultHealed,
@@ -40,7 +41,6 @@ from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.open_injection import Forbidden, OpenInjection, forbidden, gather, targets_of
-from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
 
@@ -68,9 +68,7 @@ class Injector:
     recorder: EventRecorder
     directory: RunDirectory
     limits: Limits
-    injections: Sequence[Injection]
-    holds: frozenset[str] = frozenset()
-    """Ids of the plan's entries that an operator decides on."""
+    waiting: WaitingInjections
     operators_may_act: bool = False
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
@@ -79,18 +77,6 @@ class Injector:
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[OpenInjection] = field(default_factory=list)
-    _phase_triggers: PhaseTriggers = field(init=False)
-    waiting: WaitingInjections = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._phase_triggers = PhaseTriggers(recorder=self.recorder)
-        self.waiting = WaitingInjections(
-            recorder=self.recorder,
-            phase_triggers=self._phase_triggers,
-            injections=self.injections,
-            holds=self.holds,
-            due_within=self.due_within,
-        )
 
     # ---------------------------------------------------------------- what the run asks
 
@@ -220,28 +206,37 @@ class Injector:
             for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
         for asked_s, injection in self.waiting.due():
-            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._begin, injection, asked_s))
+            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._open, injection, asked_s))
 
     # ---------------------------------------------------------------- one injection
 
-    def _begin(self, injection: Injection, asked_s: float) -> None:
-        """Open it; the node that announced the phase may go on afterwards."""
-        announced = self._phase_triggers.announced(injection)
-        if announced is None:
-            self._open(injection, asked_s)
-            return
-        known = replace(injection, targets=injection.targets or (announced.source,))
-        self.waiting.replace(injection, known)
-        self._open(known, asked_s, reached=announced.seq)
-        self.waiting.let_go()
-
-    def _open(self, injection: Injection, asked_s: float, **facts: Json) -> None:
-        """Write it down and inject it; skip it if that is forbidden as things stand."""
-        fault = fault_of(injection)
+    def _open(self, injection: Injection, asked_s: float) -> None:
+        """Write it down and inject it; skip it if that is forbidden as things stand. Afterwards the
+        node that announced its phase may go on.
+        """
+        fault, announced = fault_of(injection), self.waiting.announced(injection)
         injection, why_not = self.waiting.with_all_hit(injection, fault)
         if found := why_not or self.forbidden_now(injection, fault):
             self._skip(injection, *found)
-            return
+        else:
+            one = self._note_injecting(injection, fault, asked_s, announced)
+            self.recorder.journal.clock.sleep_until(asked_s)  # nothing is read before the fault
+            try:
+                with self._undone_when_due(one):
+                    fault.inject(injection, self.recorder.fleet)
+            except FleetError as error:
+                self._break_off(one, error)
+            else:
+                one.injected_s = began_s = self._write(FaultInjected, injection).time_s
+                one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
+                self._probe(injection)
+        if announced is not None:
+            self.waiting.let_go()
+
+    def _note_injecting(
+        self, injection: Injection, fault: Fault, asked_s: float, announced: Event | None
+    ) -> OpenInjection:
+        """Written down as one that is carried out now, and open from now on."""
         prepared = self.waiting.take(injection)
         self.begun.append(injection)
         self._write(
@@ -254,41 +249,40 @@ class Injector:
             brings_in=fault.brings_in,
             may_silence=getattr(fault, "may_silence", True),
             asked_s=asked_s,
-            **facts,
+            reached=announced.seq if announced else None,
         )
         one = OpenInjection(
             injection=injection, fault=fault, injected_s=asked_s, still_there=prepared
         )
         self._opened.append(one)
-        self.recorder.journal.clock.sleep_until(asked_s)  # nothing is read before the fault
-        if self._attempt(one, partial(fault.inject, injection, self.recorder.fleet)):
-            one.injected_s = self._write(FaultInjected, injection).time_s
-            began_s = one.injected_s
-            one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
-            self._probe(injection)
+        return one
 
     def _step(self, one: OpenInjection) -> None:
         """The next step; later, if a target was started and does not run yet, as in a cluster."""
-        fleet, (_, index) = self.recorder.fleet, one.steps.pop(0)
+        _, index = one.steps.pop(0)
         if self.recorder.is_starting(one.injection.targets):
             one.steps.insert(0, (self.recorder.now_s + _LATER_S, index))
-        elif self._attempt(one, partial(one.fault.step, index, one.injection, fleet)):
-            self._write(FaultStepped, one.injection, beat=index)
-
-    def _attempt(self, one: OpenInjection, verb: Callable[[], None]) -> bool:
-        """Do it; if the fleet refuses, write down why and heal what was half done. Whether it was
-        done.
-        """
-        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
+            return
         try:
-            with self.due_within(left_s) as still_there:
-                one.still_there.append(still_there)
-                verb()
+            with self._undone_when_due(one):
+                one.fault.step(index, one.injection, self.recorder.fleet)
         except FleetError as error:
-            self._write(FaultFailed, one.injection, reason=str(error))
-            self._heal(one, because="it could not be carried out")
-            return False
-        return True
+            self._break_off(one, error)
+        else:
+            self._write(FaultStepped, one.injection, step=index)
+
+    @contextmanager
+    def _undone_when_due(self, one: OpenInjection) -> Iterator[None]:
+        """What is done to the fleet in the block is overdue once it should have been healed."""
+        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
+        with self.due_within(left_s) as still_there:
+            one.still_there.append(still_there)
+            yield
+
+    def _break_off(self, one: OpenInjection, error: FleetError) -> None:
+        """The fleet refused it: what was half done is healed."""
+        self._write(FaultFailed, one.injection, reason=str(error))
+        self._heal(one, because="it could not be carried out")
 
     def _end(self, one: OpenInjection) -> None:
         """Heal it; later, if targets are ending, as pods do after their deletion."""

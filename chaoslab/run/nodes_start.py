@@ -80,7 +80,7 @@ class NodesStart:
         """Wait for progress of all; not for long where something came near that is none."""
         names, begun_s = script.names, self.run_loop.recorder.now_s
         lines_s = max(LINES_S, script.max_pause_s)
-        self.run_loop.until(lambda: self._is_decided(names, self._has_stepped), within_s=lines_s)
+        self._wait(names, self._has_stepped, lines_s)
         missing = [name for name in names if not self._has_stepped(name)]
         near = [line for name in missing for line in self._nearest(name, script)]
         is_running = not any(name in self._progress.exits for name in missing)
@@ -126,7 +126,7 @@ class NodesStart:
     ) -> None:
         """Wait until all are up. FleetError names those that are not, and what they said last."""
         names = tuple(names)
-        self.run_loop.until(lambda: self._is_decided(names, is_up), within_s=within_s - waited_s)
+        self._wait(names, is_up, within_s - waited_s)
         if absent := [name for name in names if not is_up(name)]:
             ended = self._progress.exits
             culprits = [name for name in (*absent, SYNCER, LAUNCHER) if name in ended] or absent
@@ -137,9 +137,14 @@ class NodesStart:
             late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
             raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states})")
 
-    def _is_decided(self, names: Iterable[str], is_up: Callable[[str], bool]) -> bool:
-        missing, ended = [name for name in names if not is_up(name)], self._progress.exits
-        return not missing or any(name in ended for name in (SYNCER, LAUNCHER, *missing))
+    def _wait(self, names: Sequence[str], is_up: Callable[[str], bool], within_s: float) -> None:
+        """Wait until all are up, or one has ended that is needed for it."""
+
+        def is_decided() -> bool:
+            missing, ended = [name for name in names if not is_up(name)], self._progress.exits
+            return not missing or any(name in ended for name in (SYNCER, LAUNCHER, *missing))
+
+        self.run_loop.until(is_decided, within_s=within_s, outlasts_training=True)
 
     def _state(self, node: str) -> str:
         if (exited := self._progress.exits.get(node)) is not None:

@@ -45,6 +45,7 @@ from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
 from chaoslab.run.script_links import ScriptLinks
+from chaoslab.run.waiting import WaitingInjections
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
@@ -109,10 +110,10 @@ class Run:
             self.recorder.derive = self.whole.see
             if script.reads_files or script.checkpoints_of(0):
                 self.files = ScriptFiles(script, directory.script, self.whole, journal.clock)
-                self.recorder.elsewhere.append(self.files.read)
+                self.recorder.other_sources.append(self.files.read)
             if script.ports:
                 self.links = ScriptLinks(script, fleet, journal.clock)
-                self.recorder.elsewhere.append(self.links.read)
+                self.recorder.other_sources.append(self.links.read)
         self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,
@@ -126,8 +127,12 @@ class Run:
             recorder=self.recorder,
             directory=directory,
             limits=plan.limits,
-            injections=self.injections,
-            holds=plan.held if interrupts.inbox else frozenset(),
+            waiting=WaitingInjections(
+                recorder=self.recorder,
+                injections=self.injections,
+                holds=plan.held if interrupts.inbox else frozenset(),
+                due_within=heartbeat.due_within,
+            ),
             due_within=heartbeat.due_within,
         )
         self.pacer = Pacer(training=plan.training, recorder=self.recorder)
@@ -179,7 +184,7 @@ class Run:
         self._note_phase("baseline")
         if not self.pacer.is_asked:
             return
-        self._train_until(self.pacer.is_known, within_s=START_S)
+        self.run_loop.until(self.pacer.is_known, within_s=START_S)
         if not self.pacer.is_known():
             raise Ended(
                 RunOutcome.ABORTED,
@@ -189,7 +194,7 @@ class Run:
 
     def _begin_pace(self) -> None:
         self.pacer.begin()
-        self._train_until(lambda: not self.pacer.missing(), within_s=START_S)
+        self.run_loop.until(lambda: not self.pacer.missing(), within_s=START_S)
         missing = self.pacer.missing()
         if missing and not self.run_loop.is_training_over:
             raise Ended(
@@ -206,7 +211,7 @@ class Run:
         for windows_left in reversed(range(BASELINE_WINDOWS)):
             since_s = self.recorder.now_s
             last_round = first_round + frame.window
-            self._train_until(partial(self.progress.has_merged, last_round))
+            self.run_loop.until(partial(self.progress.has_merged, last_round))
             measured = measure(
                 self.recorder.journal.history,
                 first_round=first_round,
@@ -239,7 +244,7 @@ class Run:
         """Train until all faults are over, beyond the stop rule if one is at work."""
         self._note_phase("inject")
         self.injector.enable_triggers()
-        self._train_until(
+        self.run_loop.until(
             lambda: (
                 self.injector.is_done
                 or (self.progress.is_stop_rule_met and not self.injector.is_busy)
@@ -266,7 +271,7 @@ class Run:
         """
         last_round = self.progress.rounds + max(self.plan.baseline.window, ROUNDS_AFTER)
         least_s = self.recorder.now_s + AFTER_S
-        self._train_until(
+        self.run_loop.until(
             lambda: (
                 (self.progress.rounds >= last_round and self.recorder.now_s >= least_s)
                 or self.injector.is_busy
@@ -274,7 +279,7 @@ class Run:
             within_s=self.plan.settle_s,
         )
         if self.injector.is_busy and not self.run_loop.is_training_over:
-            self._train_until(lambda: not self.injector.is_busy)
+            self.run_loop.until(lambda: not self.injector.is_busy)
             self._await_contributions()
             self._train_on()
 
@@ -285,7 +290,7 @@ class Run:
             self.injector.close("the run is over")
             return
         least_tokens, seen = cache(self.basis.least_tokens), self.progress
-        self._train_until(
+        self.run_loop.until(
             lambda: (
                 seen.committed_tokens >= least_tokens()
                 and (seen.is_stop_rule_met or not self.plan.training.stop.limits)
@@ -298,7 +303,9 @@ class Run:
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
         finishing = inside - self.injector.away
         self.injector.close("training ended")
-        if not self.run_loop.until(lambda: not finishing & set(seen.alive()), within_s=FINISH_S):
+        if not self.run_loop.until(
+            lambda: not finishing & set(seen.alive()), within_s=FINISH_S, outlasts_training=True
+        ):
             late = ", ".join(sorted(finishing & set(seen.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
 
@@ -316,7 +323,7 @@ class Run:
         while not self.run_loop.is_training_over:
             if self.run_loop.signal(SYNCER, "SIGTERM"):
                 again_s = math.inf
-            self.run_loop.until(lambda: self.run_loop.is_training_over, within_s=again_s)
+            self.run_loop.until(lambda: False, within_s=again_s)
 
     def _evaluate(self) -> None:
         self._note_phase("evaluate")
@@ -325,7 +332,9 @@ class Run:
         except FleetError as error:
             self.remarks.append(f"the evaluator could not be started: {error}")
             return
-        self.run_loop.until(lambda: EVALUATOR in self.progress.exits, within_s=EVALUATE_S)
+        self.run_loop.until(
+            lambda: EVALUATOR in self.progress.exits, within_s=EVALUATE_S, outlasts_training=True
+        )
         exited = self.progress.exits.get(EVALUATOR)
         if exited is None or exited.payload.exit_code != 0:
             running = f"still running after {EVALUATE_S:g} s"
@@ -404,13 +413,9 @@ class Run:
 
     # ---------------------------------------------------------------- helpers
 
-    def _train_until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> None:
-        """Wait until `is_done`, at most until training is over."""
-        self.run_loop.until(lambda: is_done() or self.run_loop.is_training_over, within_s=within_s)
-
     def _await_contributions(self) -> None:
         """Wait until learners that faults took away are back, at most for the plan's `settle`."""
-        self._train_until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
+        self.run_loop.until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
 
     def _note_phase(self, phase: str) -> None:
         self.recorder.note(PhaseEntered(phase=phase))

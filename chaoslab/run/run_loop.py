@@ -92,20 +92,33 @@ class RunLoop:
             )
         self.heartbeat.beat()  # what was before is no part of this run
 
-    def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
-        """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
+    def until(
+        self,
+        is_done: Callable[[], bool],
+        *,
+        within_s: float = math.inf,
+        outlasts_training: bool = False,
+    ) -> bool:
+        """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended.
+
+        The end of training ends the wait, too, unless it `outlasts_training`.
+        """
+
+        def is_over() -> bool:
+            return is_done() or (self.is_training_over and not outlasts_training)
+
         until_s = self.recorder.now_s + within_s
         self._decided = -1  # the run itself may have done something in between
         try:
-            while not is_done():
+            while not is_over():
                 if self.recorder.now_s >= until_s:
                     return False
-                self._turn(until_s, is_done)
+                self._turn(until_s, is_over)
             return True
         finally:
             self._defer_observers(is_urgent=False)
 
-    def _turn(self, until_s: float, is_done: Callable[[], bool]) -> None:
+    def _turn(self, until_s: float, is_over: Callable[[], bool]) -> None:
         """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
         keep the priority meanwhile.
         """
@@ -114,11 +127,18 @@ class RunLoop:
         self._defer_observers(is_urgent=is_urgent)
         with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
             self.injector.waiting.prepare(within_s=_SOON_S)
-            wake_s = next_s if is_urgent else self._wake_s(next_s)
-            wake_s = min(until_s, wake_s)
-            has_acted = self._read_and_act(wake_s, leave_s=next_s)
-            while is_urgent and self.recorder.now_s < wake_s and not (has_acted or is_done()):
-                has_acted = self._read_and_act(wake_s, leave_s=next_s)
+            wake_s = min(until_s, next_s if is_urgent else self._wake_s(next_s))
+            has_acted, is_waiting = False, True
+            while is_waiting:
+                self._read(wake_s, leave_s=next_s)
+                known = self._progress.news
+                if self._operators is not None and (reason := self._operators.act()):
+                    self._abort("an operator", reason)
+                has_acted = self.injector.act()
+                self._beat()
+                self._decided = -1 if has_acted else known
+                is_early = is_urgent and self.recorder.now_s < wake_s
+                is_waiting = is_early and not (has_acted or is_over())
         if has_acted:
             self.recorder.drain()  # what it started and ended counts from now on
         if has_acted or not is_urgent:
@@ -127,17 +147,6 @@ class RunLoop:
             self._end_if_due()
         else:
             self._decided = -1
-
-    def _read_and_act(self, until_s: float, *, leave_s: float) -> bool:
-        """Whether anything was due."""
-        self._read(until_s, leave_s=leave_s)
-        known = self._progress.news
-        if self._operators is not None and (reason := self._operators.act()):
-            self._abort("an operator", reason)
-        has_acted = self.injector.act()
-        self._beat()
-        self._decided = -1 if has_acted else known
-        return has_acted
 
     def _read(self, until_s: float, *, leave_s: float) -> None:
         """Wait for an event that a decision may depend on: on most of them none does."""

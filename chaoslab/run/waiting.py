@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import FaultHeld, Obstacle
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import FaultHeld, Obstacle, PhaseReached
 from chaoslab.faults.base import Fault, FindsTargets, PreparesTargets
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import fault_of
@@ -35,7 +36,6 @@ class WaitingInjections:
     """Injections that were not begun. Triggers count from `enable_triggers` on."""
 
     recorder: EventRecorder
-    phase_triggers: PhaseTriggers
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
     """Ids of the plan's entries that an operator decides on."""
@@ -53,8 +53,10 @@ class WaitingInjections:
     """Ids of entries that are held, and whose trigger has come."""
     _released_s: dict[str, float] = field(default_factory=dict)
     """By injection: when an operator let it go."""
+    _phase_triggers: PhaseTriggers = field(init=False)
 
     def __post_init__(self) -> None:
+        self._phase_triggers = PhaseTriggers(recorder=self.recorder)
         for one in self.injections:
             if one.spec in self.holds:
                 self._held.append(one)
@@ -88,11 +90,15 @@ class WaitingInjections:
     def ask(self) -> None:
         """Ask the nodes for the protocol points that injections wait for."""
         if self._enabled_s is not None:
-            self.phase_triggers.ask(self._others)
+            self._phase_triggers.ask(self._others)
+
+    def announced(self, injection: Injection) -> Event[PhaseReached] | None:
+        """What met its trigger, if that is a phase."""
+        return self._phase_triggers.announced(injection)
 
     def let_go(self) -> None:
         """Nodes go on, and are watched for the injections that still wait only."""
-        self.phase_triggers.let_go(self._others)
+        self._phase_triggers.let_go(self._others)
 
     def due(self, *, until_s: float = -inf) -> Iterator[tuple[float, Injection]]:
         """When injections are due, as far as that is known: of those by time the next one, and
@@ -113,7 +119,7 @@ class WaitingInjections:
             return released_s
         if injection.trigger.phase is None:
             return due_s(injection.trigger, self.recorder.progress)
-        announced = self.phase_triggers.announced(injection)
+        announced = self._phase_triggers.announced(injection)
         return announced.time_s if announced else None
 
     # ---------------------------------------------------------------- held for an operator
@@ -177,8 +183,8 @@ class WaitingInjections:
         if self._prepared.pop(injection.id, None) is not None:
             self._unprepare(injection)
 
-    def replace(self, injection: Injection, known: Injection) -> None:
-        """It is `known` now, which differs in its targets or its time."""
+    def replace(self, injection: Injection, known: Injection) -> Injection:
+        """It is `known` now, which differs in its targets or its time, and is returned."""
         is_held = any(one is injection for one in self._held)
         due_s = next((entry[0] for entry in self._by_time if entry[2] is injection), None)
         self.drop(injection)
@@ -188,11 +194,16 @@ class WaitingInjections:
             insort(self._by_time, (due_s, known.number, known))
         else:
             self._add(known)
+        return known
 
     def with_all_hit(
         self, injection: Injection, fault: Fault
     ) -> tuple[Injection, Forbidden | None]:
-        """The injection with all that it hits as nodes are placed now, and why it must not be."""
+        """The injection with all that it hits now, and why it must not be carried out: the node
+        that announced its phase, and what is placed beside its targets.
+        """
+        if not injection.targets and (announced := self.announced(injection)) is not None:
+            injection = self.replace(injection, replace(injection, targets=(announced.source,)))
         if not isinstance(fault, FindsTargets) or not all(
             map(self.recorder.progress.is_alive, injection.targets)
         ):
@@ -203,9 +214,7 @@ class WaitingInjections:
             return injection, Forbidden(Obstacle.PLACEMENT, str(error))
         if set(hit) == set(injection.targets):
             return injection, None
-        known = replace(injection, targets=hit)
-        self.replace(injection, known)
-        return known, None
+        return self.replace(injection, replace(injection, targets=hit)), None
 
     def put(self, injection: Injection) -> None:
         """One more, which is due now, whatever its trigger was."""

@@ -72,7 +72,7 @@ class Director:
         for step_index, offset_s in enumerate(fault.steps()):
             self.wait(begin_s + offset_s)
             fault.step(step_index, injection, self.fleet)
-            self.write(Kind.FAULT_STEPPED, injection, beat=step_index)
+            self.write(Kind.FAULT_STEPPED, injection, step=step_index)
         self.wait(begin_s + (injection.for_s or 0.0))
         self.probe(injection)
         self.wait(self.clock.now_s())

@@ -125,7 +125,7 @@ class Record(FaultRecord):
 
     def stepped(self, time_s: float, step_index: int) -> "Record":
         about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
-        return self.add(time_s, Kind.FAULT_STEPPED, **about, beat=step_index)
+        return self.add(time_s, Kind.FAULT_STEPPED, **about, step=step_index)
 
     def until(self, end_s: float, **more: Json) -> "Record":
         """Both ends go on to report every second, with these figures."""

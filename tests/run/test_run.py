@@ -148,7 +148,7 @@ def test_beats_are_carried_out_at_their_offsets_until_the_heal(tmp_path: Path) -
     stepped = history.of(Kind.FAULT_STEPPED)
     offsets = [event.time_s - story.injected.time_s for event in stepped]
     assert offsets == pytest.approx([1.0, 2.5])
-    assert [event.payload.beat for event in stepped] == [0, 1]
+    assert [event.payload.step for event in stepped] == [0, 1]
 
 
 def test_a_beat_waits_for_a_target_that_was_started_and_does_not_run_yet(tmp_path: Path) -> None:

@@ -77,7 +77,8 @@ class FaultInjected(OfInjection, kind=Kind.FAULT_INJECTED):
 class FaultStepped(OfInjection, kind=Kind.FAULT_STEPPED):
     """A later step of the same fault was carried out."""
 
-    beat: int
+    step: int
+    """Its number; the first one after the injection is 0."""
 
 
 class FaultFailed(OfInjection, kind=Kind.FAULT_FAILED):
