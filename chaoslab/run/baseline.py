@@ -1,22 +1,92 @@
-"""The fault-free stretch before the faults: what it measures, and whether it was steady.
+"""Baseline: the fault-free stretch before the faults, what it measures, and whether it was steady.
 
     rounds  0 … warmup | window: four quarters, each with its own rate | faults may begin
 
-Pure: a slice of the record in, figures out. Survivors, gaps and goodput are later compared with
-these figures, so a baseline that swings gives no verdict.
+`keep_pace` and `await_steady` wait by the run loop. `measure` is pure: a slice of the record in,
+figures out. Survivors, gaps and goodput are later compared with these figures, so a baseline that
+swings gives no verdict.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.core.events import Event
-from chaoslab.core.payloads import BaselineMeasured, LearnerStep, RoundMerged, RunStarted
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    LearnerStep,
+    RoundMerged,
+    RunOutcome,
+    RunStarted,
+)
 from chaoslab.record.history import History
+from chaoslab.run.nodes_start import START_S
+from chaoslab.run.run_loop import Ended, RunLoop
 
+WINDOWS = 3
+"""How many windows may turn out unsteady before the run gives up."""
 _QUARTERS = 4
+
+
+def keep_pace(run_loop: RunLoop) -> None:
+    """Every learner keeps the step time that the plan asks for, if it asks for one."""
+    pacer = run_loop.pacer
+    if not pacer.is_asked:
+        return
+    run_loop.until(pacer.is_known, within_s=START_S)
+    if not pacer.is_known():
+        raise _nothing_injected("the learners reported too few steps for `step_time: auto`")
+    _begin_pace(run_loop)
+
+
+def _begin_pace(run_loop: RunLoop) -> None:
+    pacer = run_loop.pacer
+    pacer.begin()
+    run_loop.until(lambda: not pacer.missing(), within_s=START_S)
+    missing = pacer.missing()
+    if missing and not run_loop.is_training_over:
+        raise _nothing_injected(
+            f"{', '.join(missing)} did not report within {START_S:g} s that it keeps the step "
+            "time; its program needs the flag --step-time and the hook `pace`"
+        )
+
+
+def await_steady(run_loop: RunLoop, *, is_optional: bool) -> None:
+    """Faults wait for a window of rounds with a steady rate; it `is_optional` if there are none."""
+    frame, training = run_loop.plan.baseline, run_loop.plan.training
+    recorder, pacer = run_loop.recorder, run_loop.pacer
+    # rounds that take the ready alone may leave out slower chips for ever
+    contributors = training.learner_names if training.contribute == "all" else ()
+    first_round = recorder.progress.rounds + frame.warmup
+    for windows_left in reversed(range(WINDOWS)):
+        since_s = recorder.now_s
+        last_round = first_round + frame.window
+        run_loop.until(partial(recorder.progress.has_merged, last_round))
+        measured = measure(
+            recorder.journal.history,
+            first_round=first_round,
+            last_round=last_round,
+            max_variation=frame.max_variation,
+            contributors=contributors,
+        )
+        recorder.note(measured)
+        is_last = run_loop.is_training_over or not windows_left
+        is_too_fast = not is_last and pacer.is_too_short(since_s)
+        if is_optional or (measured.is_steady and not is_too_fast):
+            return
+        if is_last:
+            raise _nothing_injected(measured.reason)
+        first_round = last_round
+        if is_too_fast:
+            _begin_pace(run_loop)
+            first_round = recorder.progress.rounds + frame.warmup
+
+
+def _nothing_injected(reason: str) -> Ended:
+    return Ended(RunOutcome.ABORTED, f"nothing was injected: {reason}")
 
 
 def measure(

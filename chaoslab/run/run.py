@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
@@ -30,17 +30,17 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached
-from chaoslab.plan.model import SYNCER, FaultPlan, Injection, Script
+from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import Journal
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.run.baseline import measure
+from chaoslab.run.baseline import await_steady, keep_pace
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
-from chaoslab.run.nodes_start import START_S, NodesStart, last_words
+from chaoslab.run.nodes_start import NodesStart, last_words
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
@@ -49,8 +49,6 @@ from chaoslab.run.waiting import WaitingInjections
 from chaoslab.trainers.whole import Whole
 from chaoslab.undo.heartbeat import Heartbeat
 
-BASELINE_WINDOWS = 3
-"""How many windows may turn out unsteady before the run gives up."""
 ROUNDS_AFTER, AFTER_S = 36, 6.0
 """Rounds that follow the last return at least, and for how long: `participation` judges windows of
 12 rounds and 2 s, and `cadence` of four for each fragment, of which there are six by default."""
@@ -135,12 +133,11 @@ class Run:
             ),
             due_within=heartbeat.due_within,
         )
-        self.pacer = Pacer(training=plan.training, recorder=self.recorder)
         self.run_loop = RunLoop(
             plan=plan,
             recorder=self.recorder,
             injector=self.injector,
-            pacer=self.pacer,
+            pacer=Pacer(training=plan.training, recorder=self.recorder),
             interrupts=interrupts,
             heartbeat=heartbeat,
             machine=machine,
@@ -157,7 +154,6 @@ class Run:
         self.basis = basis or self.basis
         with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
             self._start()
-            self._set_pace()
             self._measure_baseline()
             self._run_faults()
             self._settle()
@@ -179,66 +175,10 @@ class Run:
         nodes.start(keeps_training=keeps_training)
         self.run_loop.begin_training()
 
-    def _set_pace(self) -> None:
-        """Every learner keeps the step time that the plan asks for, if it asks for one."""
-        self._note_phase("baseline")
-        if not self.pacer.is_asked:
-            return
-        self.run_loop.until(self.pacer.is_known, within_s=START_S)
-        if not self.pacer.is_known():
-            raise Ended(
-                RunOutcome.ABORTED,
-                "nothing was injected: the learners reported too few steps for `step_time: auto`",
-            )
-        self._begin_pace()
-
-    def _begin_pace(self) -> None:
-        self.pacer.begin()
-        self.run_loop.until(lambda: not self.pacer.missing(), within_s=START_S)
-        missing = self.pacer.missing()
-        if missing and not self.run_loop.is_training_over:
-            raise Ended(
-                RunOutcome.ABORTED,
-                f"nothing was injected: {', '.join(missing)} did not report within {START_S:g} s "
-                "that it keeps the step time; its program needs the flag --step-time and the "
-                "hook `pace`",
-            )
-
     def _measure_baseline(self) -> None:
-        """Faults wait for a window of rounds with a steady rate."""
-        frame = self.plan.baseline
-        first_round = self.progress.rounds + frame.warmup
-        for windows_left in reversed(range(BASELINE_WINDOWS)):
-            since_s = self.recorder.now_s
-            last_round = first_round + frame.window
-            self.run_loop.until(partial(self.progress.has_merged, last_round))
-            measured = measure(
-                self.recorder.journal.history,
-                first_round=first_round,
-                last_round=last_round,
-                max_variation=frame.max_variation,
-                contributors=self._baseline_contributors(),
-            )
-            self.recorder.note(measured)
-            is_last = self.run_loop.is_training_over or not windows_left
-            is_too_fast = not is_last and self.pacer.is_too_short(since_s)
-            if not self.has_faults or (measured.is_steady and not is_too_fast):
-                return
-            if self.run_loop.is_training_over:
-                break
-            first_round = last_round
-            if is_too_fast:
-                self._begin_pace()
-                first_round = self.progress.rounds + frame.warmup
-        raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
-
-    def _baseline_contributors(self) -> tuple[str, ...]:
-        """Learners without whose work no baseline is a healthy run.
-
-        Rounds that take the ready alone may leave out slower chips for ever.
-        """
-        training = self.plan.training
-        return training.learner_names if training.contribute == "all" else ()
+        self._note_phase("baseline")
+        keep_pace(self.run_loop)
+        await_steady(self.run_loop, is_optional=not self.has_faults)
 
     def _run_faults(self) -> None:
         """Train until all faults are over, beyond the stop rule if one is at work."""
@@ -347,6 +287,12 @@ class Run:
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
+        started = None
+        if (script := self.plan.training.script) is not None:
+            started = ScriptStarted(
+                max_pause_s=script.max_pause_s,
+                says_saved=script.patterns.saved is not None or bool(script.checkpoints_of(0)),
+            )
         self.recorder.note(
             RunStarted(
                 plan=self.plan.name,
@@ -364,7 +310,7 @@ class Run:
                     for spec in self.plan.faults
                 ),
                 stop=self.plan.training.stop.limits,
-                script=_started(self.plan.training.script),
+                script=started,
                 version=__version__,
                 plan_digest=self.basis.plan_digest,
                 is_twin=self.basis.is_twin,
@@ -419,12 +365,3 @@ class Run:
 
     def _note_phase(self, phase: str) -> None:
         self.recorder.note(PhaseEntered(phase=phase))
-
-
-def _started(script: Script | None) -> ScriptStarted | None:
-    if script is None:
-        return None
-    return ScriptStarted(
-        max_pause_s=script.max_pause_s,
-        says_saved=script.patterns.saved is not None or bool(script.checkpoints_of(0)),
-    )
