@@ -98,6 +98,16 @@ def run_plan(
     _write_plan(directory, prepared, links, is_gameday=is_gameday)
     if is_gameday:
         plan = replace(plan, limits=replace(plan.limits, timeout_s=plan.charter.length_s))
+    basis = Basis(
+        provenance=twin.provenance(
+            plan,
+            links=links,
+            simulated_by=fleet_setup.fleet if fleet_setup.is_simulated else None,
+        ),
+        plan_digest=directory.plan_digest() or "",
+        without=lacking(plan, is_gameday=is_gameday),
+    )
+    wants_twin = Need.TWIN not in basis.without
     janitor: AbstractContextManager[Guard | None] = (
         nullcontext() if fleet_setup.is_simulated else start_janitor(directory.path)
     )
@@ -114,25 +124,13 @@ def run_plan(
                 guard=guard,
                 undo_log=undo_log,
             )
-            without = lacking(plan, is_gameday=is_gameday)
-            wants_twin = Need.TWIN not in without
-            provenance = twin.provenance(
-                plan,
-                links=links,
-                simulated_by=fleet_setup.fleet if fleet_setup.is_simulated else None,
-            )
-            basis = Basis(
-                provenance=provenance,
-                plan_digest=directory.plan_digest() or "",
-                without=without,
-            )
             twin_run = _Twin(
                 plan=plan,
                 basis=basis,
                 directory=directory,
                 root=root,
                 means=means,
-                name=twin.key(plan, provenance) if wants_twin else None,
+                name=twin.key(plan, basis.provenance) if wants_twin else None,
             )
             with twin_run.run_beside() if wants_twin else nullcontext() as beside:
                 seen_by = [*observers, beside] if beside is not None else observers

@@ -80,10 +80,6 @@ class Injector:
 
     # ---------------------------------------------------------------- what the run asks
 
-    def enable_triggers(self) -> None:
-        """From now on triggers count; those by time that are overdue move later together."""
-        self.waiting.enable_triggers()
-
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
@@ -236,7 +232,7 @@ class Injector:
     def _note_injecting(
         self, injection: Injection, fault: Fault, asked_s: float, announced: Event | None
     ) -> OpenInjection:
-        """Written down as one that is carried out now, and open from now on."""
+        """Write down that it begins; it is open from now on."""
         prepared = self.waiting.take(injection)
         self.begun.append(injection)
         self._write(

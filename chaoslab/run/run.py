@@ -16,7 +16,7 @@ from functools import cache
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
-from chaoslab.core.events import Json, read
+from chaoslab.core.events import read
 from chaoslab.core.payloads import (
     Need,
     PhaseEntered,
@@ -66,7 +66,7 @@ END_S = 5.0
 class Basis:
     """What a run and its fault-free twin must have in common, and which of the two this is."""
 
-    provenance: Mapping[str, Json] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
     plan_digest: str = ""
     """SHA-256 of plan.resolved.yaml as it was written; empty without that file."""
     is_twin: bool = False
@@ -183,7 +183,7 @@ class Run:
     def _run_faults(self) -> None:
         """Train until all faults are over, beyond the stop rule if one is at work."""
         self._note_phase("inject")
-        self.injector.enable_triggers()
+        self.injector.waiting.enable_triggers()
         self.run_loop.until(
             lambda: (
                 self.injector.is_done
