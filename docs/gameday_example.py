@@ -98,7 +98,7 @@ def take_pictures(browser: Browser, said: Path) -> None:
     stage(ann, "half-dies", "waits")
     ann.until("document.getElementById('sentences').innerText.includes('2 predictions')")
     picture(ann, "waits", height=800)
-    stage(cy, "half-dies", "open")
+    stage(cy, "half-dies", "active")
     cy.until("document.getElementById('sentences').innerText.includes('Cy notes')")
     picture(cy, "phone", height=844)
     stage(ann, "one-stops", "over")

@@ -62,6 +62,17 @@ class Samples:
         if fold := self._FOLDS.get(event.kind):
             fold(self, event)
 
+    def forget(self, before_s: float) -> None:
+        """Leave out what is older; of committed tokens the last total stays."""
+        timed = (self.learners, self.losses, self.step_ms, self.cores, self.round_trips_ms)
+        curves = [*chain.from_iterable(one.values() for one in timed), *self.rates.values()]
+        for curve in (*curves, self.trained, self.committed):
+            del curve[: bisect_left(curve, (before_s,))]
+        for times_s in (*self.contributed.values(), *self.adopted.values(), self.abandoned):
+            del times_s[: bisect_left(times_s, before_s)]
+        totals = self.committed_in_all
+        del totals[: min(len(totals) - 1, bisect_left(totals, (before_s,)))]
+
     @property
     def gaps(self) -> list[Sample]:
         """Of each merged round, the time since the one before it."""
@@ -176,9 +187,10 @@ def bucket_s(end_s: float, most: int) -> float:
 
 
 def ranges(
-    curves: Iterable[Sequence[Sample]], width_s: float, *, has_mean: bool = False
+    curves: Iterable[Sequence[Sample]], width_s: float, *, has_mean: bool = False, first: int = 0
 ) -> Mapping[str, Json]:
-    """Lowest, highest and mean of each bucket over all finite samples; null where there is none.
+    """Lowest, highest and mean of each bucket, from the `first` on, over all finite samples; null
+    where there is none.
 
     Empty without any sample.
     """
@@ -190,7 +202,7 @@ def ranges(
             found[at] = min(low, value), max(high, value), total + value, number + 1
     if not found:
         return {}
-    buckets = [found.get(at) for at in range(max(found) + 1)]
+    buckets = [found.get(at) for at in range(first, max(found) + 1)]
     said: dict[str, Json] = {
         "low": [one and digits(one[0], 3) for one in buckets],
         "high": [one and digits(one[1], 3) for one in buckets],
@@ -200,11 +212,15 @@ def ranges(
     return said
 
 
-def rates(added: Sequence[Sample], width_s: float, over_s: float) -> Sequence[float]:
-    """Mean rate per second around each bucket over about this long, up to the last addition."""
+def rates(
+    added: Sequence[Sample], width_s: float, over_s: float, *, first: int = 0
+) -> Sequence[float]:
+    """Mean rate per second around each bucket, from the `first` on, over about this long, up to the
+    last addition.
+    """
     amounts: defaultdict[int, float] = defaultdict(float)
     for time_s, amount in added:
-        amounts[_bucket(time_s, width_s)] += amount
+        amounts[_bucket(time_s, width_s) - first] += amount
     count = max(amounts, default=-1) + 1
     reach = max(0, round((over_s / width_s - 1) / 2))
     sums = [0.0]
@@ -212,8 +228,8 @@ def rates(added: Sequence[Sample], width_s: float, over_s: float) -> Sequence[fl
         sums.append(sums[-1] + amounts[at])
     found = []
     for at in range(count):
-        first, last = max(0, at - reach), min(count, at + reach + 1)
-        found.append((sums[last] - sums[first]) / ((last - first) * width_s))
+        low, high = max(0, at - reach), min(count, at + reach + 1)
+        found.append((sums[high] - sums[low]) / ((high - low) * width_s))
     return found
 
 

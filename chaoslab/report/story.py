@@ -48,15 +48,17 @@ _ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
 class RunStory:
     """The fold over a run's events."""
 
-    def __init__(self, stop: Stop | None = None, *, is_whole: bool = False) -> None:
+    def __init__(
+        self, stop: Stop | None = None, *, is_whole: bool = False, samples_s: float = 0.0
+    ) -> None:
         """`stop` gives progress its goal; `is_whole`: all sentences, samples and what became of
-        links are kept.
+        links are kept; `samples_s`: without it, the samples of at least the last so many seconds.
         """
         self.stop = stop
         self.plan, self.seed, self.fleet, self.algorithm, self.version = "", 0, "", "", ""
         self.who, self.counted = "learner", "tokens"
         """One of those that train, and what rounds commit: of a script worker and steps."""
-        self.is_whole, self.samples = is_whole, Samples()
+        self.is_whole, self._samples_s = is_whole, samples_s
         self.sentences: deque[Sentence] = deque(maxlen=None if is_whole else _SENTENCES_KEPT)
         self.unreadable = 0
         """Events whose data did not keep the contract of their kind; shown, not hidden."""
@@ -65,6 +67,7 @@ class RunStory:
     def _begin(self) -> None:
         """What every run has anew."""
         self.now_s = self.end_s = 0.0
+        self.samples, self._thinned_s = Samples(), 0.0
         self.phases: list[tuple[float, str]] = []
         self.baseline: Baseline | None = None
         self.stopped_s: float | None = None
@@ -73,6 +76,8 @@ class RunStory:
         """How the run ended; empty while it goes on."""
         self.nodes: dict[str, Node] = {}
         self.faults: dict[str, Fault] = {}
+        self._returning: dict[str, list[Fault]] = {}
+        """By learner that a fault took away: the healed ones since which nothing was merged."""
         self.links: dict[str, Link] = {}
         self.rounds = Rounds()
         self.counts: Mapping[str, int] = {}
@@ -106,16 +111,23 @@ class RunStory:
         try:
             said = describe(event)
             derived = fold(self, event) if fold else None
-            if self.is_whole:
+            if self.is_whole or self._samples_s:
                 self.samples.see(event)
         except MalformedEvent:
             self.unreadable += 1
             return ()
         if said and isinstance(event.payload, payloads.RunSettled) and event.payload.is_settled:
             said = self._settled(said)
+        self._forget_samples()
         sentences = [one for one in (said, derived) if one]
         self.sentences.extend(sentences)
         return tuple(sentences)
+
+    def _forget_samples(self) -> None:
+        is_due = self.now_s >= self._thinned_s + self._samples_s
+        if self._samples_s and is_due and not self.is_whole:
+            self.samples.forget(self.now_s - self._samples_s)
+            self._thinned_s = self.now_s
 
     def await_twin(self, failed: Sequence[str]) -> Sentence:
         """The run is over, its fault-free twin is next; `failed`: checks that failed so far."""
@@ -137,6 +149,17 @@ class RunStory:
     def phase(self) -> str:
         """The one that the run is in; empty before the first."""
         return self.phases[-1][1] if self.phases else ""
+
+    @property
+    def moment(self) -> str:
+        """The phase, and in that of the faults what goes on: its name stays, long after a heal."""
+        if self.phase != "inject":
+            return self.phase
+        if any(one.is_open for one in self.faults.values()):
+            return "fault active"
+        if self.held:
+            return "waits for a decision"
+        return "victims come back" if self._returning else "no fault active"
 
     @property
     def learners(self) -> tuple[Node, ...]:
@@ -331,6 +354,9 @@ class RunStory:
             if node is None:
                 continue
             node.contributed_s = event.time_s
+            if contributor.incarnation == node.incarnation:
+                for fault in self._returning.pop(node.name, ()):
+                    fault.back_after_s[node.name] = event.time_s - (fault.healing_s or 0.0)
             if node.back_s is not None:
                 after = f"{node.name} {delay(event.time_s - node.back_s)}"
                 (new if node.is_new else back).append(after)
@@ -352,6 +378,9 @@ class RunStory:
     def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:
         if (fault := self.faults.get(event.payload.injection)) is not None:
             fault.move(event)
+            if event.kind is Kind.FAULT_HEALING and fault.takes_away:
+                for name in set(fault.targets) & {one.name for one in self.learners}:
+                    self._returning.setdefault(name, []).append(fault)
 
     def _waits(self, event: Event[payloads.FaultHeld]) -> None:
         said = event.payload

@@ -165,6 +165,10 @@ class Fault:
     brings_in: bool = False
     asked_s: float | None = None
     """When its trigger was met, if the record says it."""
+    for_s: float | None = None
+    """How long it lasts; None: until the run heals it."""
+    back_after_s: dict[str, float] = field(default_factory=dict)
+    """By victim that it took away: from the beginning of the heal to the first contribution."""
     details: Mapping[str, Json] = field(default_factory=dict)
     """Its trigger, its settings, and the line of the journal."""
 
@@ -181,6 +185,7 @@ class Fault:
             takes_away=said.takes_away,
             brings_in=said.brings_in,
             asked_s=said.asked_s,
+            for_s=said.for_s,
             details={
                 "trigger": said.trigger,
                 "for_s": said.for_s,
@@ -203,6 +208,13 @@ class Fault:
     def is_open(self) -> bool:
         """Whether its victims are still under it."""
         return self.healed_s is None
+
+    @property
+    def heals_s(self) -> float | None:
+        """When it is to be healed; None if that is not known, or has begun."""
+        if None in (self.injected_s, self.for_s) or self.healing_s is not None:
+            return None
+        return (self.injected_s or 0.0) + (self.for_s or 0.0)
 
     @property
     def keeps_away(self) -> bool:

@@ -107,3 +107,48 @@ def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view(
     story = half_killed().altered(Kind.LEARNER_STEP, lambda _: {"step": "?"})
     told, _ = seen(story.end())
     assert (told.unreadable, told.nodes["learner-1"].state) == (1, State.ENDED)
+
+
+# ---------------------------------------------------------------- the moment, and the way back
+
+
+def test_the_moment_says_what_goes_on_and_not_for_how_long_the_phase_lasts() -> None:
+    story, moments = Story(), list[str]()
+    told = RunStory()
+    taken = 0
+    for verb in (
+        Story.baseline,
+        lambda it: it.kill("learner-1").train(3),
+        lambda it: it.heal(),
+        lambda it: it.train(9),
+        Story.settle,
+    ):
+        verb(story)
+        for event in story.events[taken:]:
+            told.see(event)
+        taken = len(story.events)
+        moments.append(told.moment)
+    assert moments == [
+        "no fault active", "fault active", "victims come back", "no fault active", "settle",
+    ]  # fmt: skip
+
+
+def test_a_fault_knows_when_it_heals_and_after_how_long_each_victim_was_back() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3", for_s=6.0).train(2)
+    (fault,) = seen(story)[0].faults.values()
+    assert fault.heals_s == pytest.approx(story.last(Kind.FAULT_INJECTED).time_s + 6.0)
+    assert fault.back_after_s == {}
+    story.train(4).heal().train(6)
+    (fault,) = seen(story)[0].faults.values()
+    assert fault.heals_s is None
+    assert fault.back_after_s == {"learner-1": pytest.approx(1.0), "learner-3": pytest.approx(1.0)}
+
+
+def test_a_contribution_of_an_earlier_life_is_no_return() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False)
+    merged = dict(story.last(Kind.ROUND_MERGED).data)
+    late = {**merged, "round": 10_000}
+    late["contributors"] = [{**merged["contributors"][0], "learner": "learner-1", "incarnation": 0}]
+    story.say(Kind.ROUND_MERGED, **late)
+    (fault,) = seen(story)[0].faults.values()
+    assert fault.back_after_s == {}

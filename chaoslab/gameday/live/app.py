@@ -21,6 +21,7 @@ from chaoslab.gameday.live.access import Access, Address, Denied, Visit
 from chaoslab.gameday.live.bodies import Act, Entry, Guess, Remark, read
 from chaoslab.gameday.live.stream import Stream
 from chaoslab.gameday.orders import Names
+from chaoslab.report.web.page import CHART_SCRIPTS, CHART_STYLES, assets
 from chaoslab.run.operators import Inbox, Order
 
 try:
@@ -36,6 +37,11 @@ except ImportError as error:
 
 _PAGE = files("chaoslab.gameday.live") / "page"
 _BODY_MOST_BYTES: Final = 16_384
+_CHARTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "charts.js": CHART_SCRIPTS,
+    "charts.css": CHART_STYLES,
+}
+"""What the page of a report draws with, too."""
 _OPEN: Final = frozenset({"enter.js", "live.css"})
 """Assets of the page that has no cookie yet."""
 _ASSETS: Final[Mapping[str, str]] = {
@@ -43,6 +49,9 @@ _ASSETS: Final[Mapping[str, str]] = {
     "elements.js": "text/javascript",
     "cards.js": "text/javascript",
     "live.js": "text/javascript",
+    "charts.js": "text/javascript",
+    "charts.css": "text/css",
+    "curves.js": "text/javascript",
     "live.css": "text/css",
 }
 _POLICY: Final = (
@@ -188,7 +197,9 @@ class Guarded:
 
 
 def _file(name: str, kind: str, *, status: int = 200) -> Response:
-    return Response((_PAGE / name).read_bytes(), status_code=status, media_type=kind)
+    shared = _CHARTS.get(name)
+    content = assets(shared) if shared else (_PAGE / name).read_bytes()
+    return Response(content, status_code=status, media_type=kind)
 
 
 def _address(request: Request) -> str:

@@ -2,7 +2,8 @@
 
     Event ─► Picture.see ─► RunStory: learners, injections, rounds, counts, what waits
                         ├─► changes and predictions of each fault
-                        └─► messages: sentences, and what became of orders
+                        ├─► messages: sentences, and what became of orders
+                        └─► curves of the last minutes, as the page of a report has them
 
 Until a fault is injected, predictions of it are hidden from all, so that none is copied, and its
 targets from viewers, who are asked to predict them. Draws and sends nothing.
@@ -20,9 +21,10 @@ from chaoslab.core.units import plural
 from chaoslab.gameday.live.access import Role
 from chaoslab.gameday.orders import Names
 from chaoslab.plan.model import FaultPlan
-from chaoslab.report.sentences import Sentence
+from chaoslab.report.sentences import Sentence, Tone
 from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault, Node
+from chaoslab.report.web.picture import live_data
 
 Message: TypeAlias = Mapping[str, Json]
 
@@ -38,8 +40,13 @@ class Told(NamedTuple):
         return self.operators if role is Role.OPERATOR else self.viewers
 
 
+_CURVES_S: Final = 120.0
+"""Curves show so much of the run."""
 _NAMES_TARGETS: Final = frozenset({Action.MILDER, Action.STRONGER})
 """Orders whose reason says what the fault will hit."""
+_START: Final = frozenset({"", "start"})
+"""Phases in which nodes come up, line by line."""
+_ORDERLY: Final = frozenset({Tone.PLAIN, Tone.GOOD})
 _OWN: Final = frozenset({Kind.OPERATOR_REFUSED, Kind.OPERATOR_PREDICTED})
 
 
@@ -49,7 +56,8 @@ class Stage(StrEnum):
     TO_COME = "to come"
     WAITS = "waits"
     """Its trigger has come, and an operator decides."""
-    OPEN = "open"
+    ACTIVE = "active"
+    """One of its injections is not healed yet."""
     OVER = "over"
     SKIPPED = "skipped"
 
@@ -60,7 +68,7 @@ class Picture:
     def __init__(self, plan: FaultPlan, *, is_kept: bool) -> None:
         """`is_kept`: the run goes on until an operator asks for its end."""
         self.plan, self.is_kept = plan, is_kept
-        self.story = RunStory(plan.training.stop)
+        self.story = RunStory(plan.training.stop, samples_s=_CURVES_S)
         self._said = 0
         self._faults = {one.id: one.fault for one in plan.faults}
         """By entry of the plan; one that was sealed is there from its beginning on."""
@@ -138,6 +146,7 @@ class Picture:
             "time_s": sentence.time_s,
             "text": sentence.text,
             "tone": sentence.tone.value,
+            "is_of_start": self.story.phase in _START and sentence.tone in _ORDERLY,
         }
         return Told(message, {**message, "text": for_viewers or sentence.text})
 
@@ -154,6 +163,7 @@ class Picture:
             "who": story.who,
             "counted": story.counted,
             "phase": story.phase,
+            "moment": story.moment,
             "time_s": story.now_s,
             "is_over": self.is_over,
             "outcome": story.outcome,
@@ -174,6 +184,10 @@ class Picture:
             "lanes": [self._lane(one) for one in story.learners],
             "faults": [self._card(spec, role) for spec in self._faults],
         }
+
+    def curves(self) -> Message:
+        """Nodes, tokens and losses of the last minutes, the same for each role."""
+        return {"type": "curves", **live_data(self.story, _CURVES_S)}
 
     def _lane(self, learner: Node) -> Json:
         return {
@@ -209,7 +223,7 @@ class Picture:
 
     def _stage(self, spec: str, injections: Iterable[Fault]) -> Stage:
         if any(one.is_open for one in injections):
-            return Stage.OPEN
+            return Stage.ACTIVE
         if spec in self.story.held:
             return Stage.WAITS
         if injections:
@@ -224,7 +238,10 @@ def _bar(fault: Fault) -> Json:
         "status": fault.status,
         "is_open": fault.is_open,
         "from_s": fault.from_s,
+        "heals_s": fault.heals_s,
         "healed_s": fault.healed_s,
+        "takes_away": fault.takes_away,
+        "back_after_s": dict(fault.back_after_s),
     }
 
 

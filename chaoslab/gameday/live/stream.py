@@ -2,7 +2,8 @@
 
     see(event) ─► events (bounded) ─► pump, on the server's loop ─► Picture
                                         ├─► sentence, answer: at once ──┐
-                                        └─► picture: 3 a second at most ┴► messages, to each browser
+                                        ├─► picture: 3 a second at most ┼► messages, to each browser
+                                        └─► curves: 1 a second at most ─┘
 
 A browser takes what there is when it is ready: the latest picture, and of the last messages those
 that it has not had. So one that reads slowly costs no memory and delays no other.
@@ -28,6 +29,7 @@ _VIEWERS_OF_A_VISIT: Final = 8
 _AT_A_TIME: Final = 50
 """Events that are folded before others have their turn."""
 _PICTURE_EVERY_S: Final = 1 / 3
+_CURVES_EVERY_S: Final = 1.0
 _BEAT_S: Final = 10.0
 _BEAT: Final = b": still here\n\n"
 _RETRY: Final = b"retry: 1000\n\n"
@@ -58,6 +60,10 @@ class Stream:
         """How often a picture was due."""
         self._pictures: dict[Role, bytes] = {}
         """The one that is shown, for whom it was asked for."""
+        self._curved = 0
+        """How often curves were due."""
+        self._curves = b""
+        """Those that are shown; empty until they are asked for."""
         self._visits: list[Visit] = []
         """One for each browser that is connected."""
         self._is_woken = False
@@ -93,7 +99,7 @@ class Stream:
         self._news, self._changed = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._visits.clear()  # those of a loop before this one
-        due_s = 0.0
+        due_s = curves_due_s = 0.0
         while True:
             self._is_woken = False
             await self._fold()
@@ -101,6 +107,9 @@ class Stream:
             if self._has_changed and now_s >= due_s:
                 self._has_changed, self._drawn = False, self._drawn + 1
                 self._pictures.clear()
+                if now_s >= curves_due_s:
+                    curves_due_s = now_s + _CURVES_EVERY_S
+                    self._curved, self._curves = self._curved + 1, b""
                 self._tell()
             if not self._has_changed:
                 due_s = now_s + _PICTURE_EVERY_S
@@ -125,7 +134,7 @@ class Stream:
                     "predicted": dict(visit.predicted),
                 }
             )
-            drawn, told = -1, self._told_in_all
+            drawn, curved, told = -1, -1, self._told_in_all
             new = [one for one in self._told if one.operators["type"] == "sentence"]
             while not self._is_closed:
                 changed = self._changed
@@ -133,6 +142,10 @@ class Stream:
                 if drawn != self._drawn:
                     drawn = self._drawn
                     frames.append(self._picture(visit.role))
+                if curved != self._curved:
+                    curved = self._curved
+                    self._curves = self._curves or framed(self.picture.curves())
+                    frames.append(self._curves)
                 yield b"".join(frames) or _BEAT
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_BEAT_S):

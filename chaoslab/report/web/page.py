@@ -1,6 +1,6 @@
 """The page itself: one file with its styles, scripts and data, which loads nothing from anywhere.
 
-    page.html ◄── page.css, scripts (each named by its hash in the page's own security policy)
+    page.html ◄── styles, scripts (each named by its hash in the page's own security policy)
               ◄── JSON of `run_data`, the verdict and the files of the record
 
 The same record and verdict give the same bytes. All text of a record is data: the scripts write it
@@ -11,7 +11,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,8 +29,11 @@ from chaoslab.report.web.picture import losses_data, run_data
 from chaoslab.report.web.verdict import verdict_data
 from chaoslab.report.wording import again, record_name
 
-SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js", "sections.js", "page.js")
-"""In the order in which they are read."""
+CHART_SCRIPTS = ("elements.js", "time_axis.js", "panels.js", "charts.js")
+"""In the order in which they are read; those that other pages draw charts with, too."""
+SCRIPTS = (*CHART_SCRIPTS, "sections.js", "page.js")
+CHART_STYLES = ("charts.css",)
+STYLES = (*CHART_STYLES, "page.css")
 _ASSETS = files("chaoslab.report.web") / "assets"
 _TEXT_MOST = 16_000
 _ASKED = ("started", "links", "versions", "git", "host", "plan_hash", "schedule_hash")
@@ -66,8 +69,7 @@ def page_data(
 
 def page(data: Mapping[str, Json]) -> str:
     """The whole text of a page that draws this."""
-    style = _asset("page.css")
-    script = "\n".join(map(_asset, SCRIPTS))
+    style, script = assets(STYLES), assets(SCRIPTS)
     slots = {
         "policy": f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"script-src '{_digest(script)}'; style-src '{_digest(style)}'",
@@ -76,7 +78,7 @@ def page(data: Mapping[str, Json]) -> str:
         "script": script,
         "data": _NOT_IN_SCRIPT.sub(lambda sign: f"\\u{ord(sign[0]):04x}", encode(data)),
     }
-    return _SLOT.sub(lambda slot: slots[slot[1]], _asset("page.html"))
+    return _SLOT.sub(lambda slot: slots[slot[1]], assets(["page.html"]))
 
 
 def _title(data: Mapping[str, Json]) -> str:
@@ -86,8 +88,9 @@ def _title(data: Mapping[str, Json]) -> str:
     return f"{outcome}: {plan}"
 
 
-def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text(encoding="utf-8")
+def assets(names: Sequence[str]) -> str:
+    """The text of these files of the page, one after the other."""
+    return "\n".join((_ASSETS / name).read_text(encoding="utf-8") for name in names)
 
 
 def _digest(text: str) -> str:

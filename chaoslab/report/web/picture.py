@@ -1,13 +1,16 @@
 """Picture of a run for a page, from its story.
 
-    RunStory ─► run_data ─► JSON ─► the scripts of the page draw it
+    RunStory ─┬─► run_data ──┬─► JSON ─► the scripts of the page draw it
+              └─► live_data ─┘   of the last minutes, while the run goes on
 
 The size of the result depends on the number of learners, faults and notable events, not on the
 length of the run: every curve lies in buckets of time, so many at most.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.node_links import INITIAL
@@ -19,6 +22,7 @@ from chaoslab.report.story_parts import Effect, Fault, Link, Node, Span
 _FINE, _COARSE = 600, 200
 """Most buckets of curves of the whole run, and of rows that may be many."""
 _FAULTS_MOST, _SENTENCES_MOST, _SPANS_MOST = 400, 240, 240
+_LIVE_WIDTH_S, _LIVE_LANES_MOST = 0.5, 40
 _RATE_OVER_S, _RATE_OVER_ROUNDS = 3.0, 8
 """A rate is a mean over so long, and over so many rounds."""
 _LINKS_MOST = 6
@@ -68,15 +72,42 @@ def run_data(story: RunStory) -> Mapping[str, Json]:
     }
 
 
-def losses_data(story: RunStory, victims: Collection[str]) -> Mapping[str, Json]:
+def live_data(story: RunStory, over_s: float) -> Mapping[str, Json]:
+    """What charts of nodes, tokens and losses draw of the last `over_s` seconds of a run that goes
+    on, as `run_data` has it; rows of values begin with the bucket `first`.
+    """
+    samples, width_s = story.samples, _LIVE_WIDTH_S
+    first = max(0, int((story.now_s - over_s) / width_s))
+    from_s = first * width_s
+    shown = [one for one in story.faults.values() if (one.healed_s or story.now_s) >= from_s]
+    return {
+        "who": story.who,
+        "counted": story.counted,
+        "end_s": _time(story.now_s),
+        "first": first,
+        "from_s": from_s,
+        "phases": [[_time(at_s), phase] for at_s, phase in story.phases],
+        "baseline": _baseline(story),
+        "victims": sorted(story.victims),
+        "faults": [_fault(one) for one in shown[-_FAULTS_MOST:]],
+        "lanes": list(islice(_lanes(story, samples, width_s, from_s), _LIVE_LANES_MOST)),
+        "marks_width_s": width_s,
+        "losses": losses_data(story, story.victims, width_s, first),
+        "tokens": _tokens(story, samples, width_s, first),
+    }
+
+
+def losses_data(
+    story: RunStory, victims: Collection[str], width_s: float | None = None, first: int = 0
+) -> Mapping[str, Json]:
     """Losses of victims and of survivors together, each with its range, and the evaluations."""
-    samples, width_s = story.samples, bucket_s(story.end_s, _FINE)
+    samples, width_s = story.samples, width_s or bucket_s(story.end_s, _FINE)
     hit = [found for learner, found in samples.losses.items() if learner in victims]
     spared = [found for learner, found in samples.losses.items() if learner not in victims]
     return {
         "width_s": width_s,
-        "victims": ranges(hit, width_s, has_mean=True),
-        "survivors": ranges(spared, width_s, has_mean=True),
+        "victims": ranges(hit, width_s, has_mean=True, first=first),
+        "survivors": ranges(spared, width_s, has_mean=True, first=first),
         "evaluated": [
             [digits(at_s, 5), digits(loss), tokens] for at_s, loss, tokens in samples.evaluated
         ],
@@ -123,15 +154,17 @@ def _rounds(story: RunStory, samples: Samples, width_s: float, end_s: float) -> 
     }
 
 
-def _tokens(story: RunStory, samples: Samples, width_s: float) -> Mapping[str, Json]:
+def _tokens(
+    story: RunStory, samples: Samples, width_s: float, first: int = 0
+) -> Mapping[str, Json]:
     """Tokens per second, trained by all learners and committed by rounds."""
     usual_s = story.baseline.gap_s_median if story.baseline else None
     over_s = max(_RATE_OVER_S, _RATE_OVER_ROUNDS * (usual_s or 0.0), 2 * width_s)
     return {
         "width_s": width_s,
         "over_s": digits(over_s, 2),
-        "raw": list(map(digits, rates(samples.trained, width_s, over_s))),
-        "committed": list(map(digits, rates(samples.committed, width_s, over_s))),
+        "raw": list(map(digits, rates(samples.trained, width_s, over_s, first=first))),
+        "committed": list(map(digits, rates(samples.committed, width_s, over_s, first=first))),
     }
 
 
@@ -151,12 +184,15 @@ def _timeline(story: RunStory) -> Mapping[str, Json]:
 # ---------------------------------------------------------------- nodes
 
 
-def _lanes(story: RunStory, samples: Samples, width_s: float) -> Iterator[Json]:
-    """The syncer first, then the learners: what each did when, and in which process."""
+def _lanes(
+    story: RunStory, samples: Samples, width_s: float, from_s: float = 0.0
+) -> Iterator[Json]:
+    """The syncer first, then the learners: what each did since then, and in which process."""
     nodes: list[Node] = [*([story.syncer] if story.syncer else []), *story.learners]
     for node in nodes:
         spans: list[Json] = [
-            [_time(one.from_s), one.state, one.incarnation] for one in _longest(node.spans)
+            [_time(one.from_s), one.state, one.incarnation]
+            for one in _longest(_since(node.spans, from_s))
         ]
         yield {
             "node": node.name,
@@ -164,6 +200,12 @@ def _lanes(story: RunStory, samples: Samples, width_s: float) -> Iterator[Json]:
             "contributed": list(stretches(samples.contributed[node.name], width_s)),
             "adopted": list(stretches(samples.adopted[node.name], width_s)),
         }
+
+
+def _since(spans: Sequence[Span], from_s: float) -> Sequence[Span]:
+    """Those that had not ended by then."""
+    begun = bisect_left(spans, from_s, key=lambda one: one.from_s)
+    return spans[max(0, begun - 1) :]
 
 
 def _longest(spans: Sequence[Span]) -> Sequence[Span]:

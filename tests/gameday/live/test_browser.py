@@ -130,7 +130,7 @@ def test_hostile_text_is_shown_as_text(watched: Watched) -> None:
     watched.tell(Kind.OPERATOR_PREDICTED, by=HOSTILE, spec="half-dies", hit=[HOSTILE])
     watched.tell(Kind.FAULT_INJECTING, **{**BEGUN, "targets": [HOSTILE]})
     for page in (ann, cy):
-        page.until(f"{CARD}.dataset.stage", "open")
+        page.until(f"{CARD}.dataset.stage", "active")
         assert f"notes: {HOSTILE}" in text(page)
         assert page.js("document.images.length") == 0
         assert page.troubles == []
@@ -194,7 +194,7 @@ def test_a_phone_shows_everything_and_the_way_out(
     watched.tell_story()
     if is_done:
         watched.tell_injection()
-    ann.until(f"{CARD}?.dataset.stage", "open" if is_done else "waits")
+    ann.until(f"{CARD}?.dataset.stage", "active" if is_done else "waits")
     ann.js("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert ann.js("document.documentElement.scrollWidth") <= width
     for place in (0, 400, 100_000):
@@ -212,7 +212,7 @@ def test_all_controls_have_names_and_can_be_reached(watched: Watched) -> None:
     ann = operator(watched)
     watched.tell_story()
     watched.tell_injection()
-    ann.until(f"{CARD}?.dataset.stage", "open")
+    ann.until(f"{CARD}?.dataset.stage", "active")
     nameless = ann.js("""[...document.querySelectorAll('button, input, select')].filter((one) =>
         !(one.textContent.trim() || one.labels?.length || one.getAttribute('aria-label')))
         .map((one) => one.outerHTML)""")

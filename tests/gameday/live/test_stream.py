@@ -38,7 +38,7 @@ def test_a_visitor_is_told_who_it_is_and_all_that_is_known() -> None:
     states = {lane["name"]: lane["state"] for lane in picture["lanes"]}
     assert (states["learner-0"], states["learner-1"]) == ("stepping", "dead")
     shown = card(picture)
-    assert (shown["stage"], shown["hypothesis"]) == ("open", "training goes on")
+    assert (shown["stage"], shown["hypothesis"]) == ("active", "training goes on")
     assert shown["bars"][0]["targets"] == ["learner-1"]
 
 
@@ -70,6 +70,27 @@ def test_a_picture_waits_for_its_turn_and_a_sentence_for_none(
     assert pictures <= 3, "those that were due before"
 
 
+def test_curves_come_with_the_first_picture_and_with_later_ones_in_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_module, "_CURVES_EVERY_S", 3600.0)
+    monkeypatch.setattr(stream_module, "_PICTURE_EVERY_S", 0.01)
+    story = Story().baseline().kill("learner-1", spec="half-dies").train(2.0)
+    with opened() as stand:
+        for event in story.events:
+            stand.page.see(event)
+        stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="so far")
+        with stand.viewer().stream() as stream:
+            curves = stream.until("curves")
+            stand.tell(Kind.OPERATOR_NOTED, by="Ann", text="more")
+            stream.until("sentence", text="Ann notes: more")
+            stream.until("picture")
+    assert sum(one["type"] == "curves" for one in stream.seen) <= 2
+    assert [one["node"] for one in curves["lanes"]][:2] == ["syncer", "learner-0"]
+    assert curves["tokens"]["committed"]
+    assert curves["losses"]["survivors"]["mean"]
+
+
 def test_nothing_comes_but_heartbeats_while_nothing_happens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,10 +115,12 @@ def test_predictions_of_others_are_shown_once_the_fault_is_injected() -> None:
         assert "3.0" not in stream.until("sentence", n=2)["text"]
         stand.tell(Kind.OPERATOR_PREDICTED, **{**PREDICTION, "gap_s": 4.0})
         before = stream.until("sentence", n=3)
-        while not before.get("faults") or card(before)["predictions"] == 0:
+        while before["type"] != "picture" or card(before)["predictions"] == 0:
             before = stream.next()
         assert card(before)["predicted"] == []
-        assert "learner-2" not in str([card(one) for one in stream.seen if "faults" in one])
+        assert "learner-2" not in str(
+            [card(one) for one in stream.seen if one["type"] == "picture"]
+        )
         stand.tell(Kind.FAULT_INJECTING, **BEGUN)
         after = stream.until("picture")
         while not card(after)["bars"]:
@@ -166,14 +189,45 @@ SKIPPED = (
         ((), "to come"),
         ((HELD_NOW,), "waits"),
         ((HELD_NOW, acted(Action.GO)), "to come"),
-        ((HELD_NOW, acted(Action.GO), INJECTING), "open"),
+        ((HELD_NOW, acted(Action.GO), INJECTING), "active"),
         ((INJECTING, INJECTED, HEALED), "over"),
-        ((INJECTING, INJECTED, HEALED, acted(Action.REPEAT), INJECTING), "open"),
+        ((INJECTING, INJECTED, HEALED, acted(Action.REPEAT), INJECTING), "active"),
         ((HELD_NOW, acted(Action.SKIP), SKIPPED), "skipped"),
     ],
 )
 def test_a_fault_stands_where_the_record_says(events: Any, stage: str) -> None:
     assert card(seen(*events))["stage"] == stage
+
+
+def told_by(story: Story) -> tuple[Picture, list[Any]]:
+    """A picture that has seen it, and the messages that it was worth."""
+    picture = Picture(plan_of(), is_kept=True)
+    return picture, [one.viewers for event in story.events for one in picture.see(event)]
+
+
+def test_a_card_says_when_a_fault_heals_and_who_was_back_after_how_long() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3", for_s=6.0, spec="half-dies").train(2)
+    picture, _ = told_by(story)
+    shown = picture.to_json(Role.VIEWER)
+    assert shown["moment"] == "fault active"
+    (bar,) = card(shown)["bars"]
+    assert bar["heals_s"] - shown["time_s"] == pytest.approx(4.0, abs=0.3)
+    picture, _ = told_by(story.train(4).heal().train(6))
+    shown = picture.to_json(Role.VIEWER)
+    assert shown["moment"] == "no fault active"
+    (bar,) = card(shown)["bars"]
+    assert (bar["heals_s"], bar["takes_away"]) == (None, True)
+    assert sorted(bar["back_after_s"]) == ["learner-1", "learner-3"]
+
+
+def test_lines_of_the_start_are_marked_and_what_is_wrong_in_it_is_not() -> None:
+    story = Story().start().strike("learner-2").enter("baseline")
+    _, told = told_by(story)
+    marked = {one["text"]: one["is_of_start"] for one in told if one["type"] == "sentence"}
+    assert [text for text, is_of_start in marked.items() if not is_of_start] == [
+        text for text in marked if "SIGKILL" in text or text == "phase baseline"
+    ]
+    assert sum(marked.values()) > 4
 
 
 def test_the_end_can_be_asked_for_when_nothing_is_left_to_decide() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.report.web.page import SCRIPTS, page, page_data, write_page
+from chaoslab.report.web.page import SCRIPTS, STYLES, page, page_data, write_page
 from tests.histories import Story, half_killed
 from tests.model_training import Pace
 from tests.report.web.stories import LOSSES, Counted, judged, whole_story
@@ -70,7 +70,7 @@ def test_the_page_refers_to_nothing_outside_of_it() -> None:
     for tag, attributes in Elements(text).found:
         assert "src" not in attributes, tag
         assert attributes.get("href", "#")[:1] in ("#", "d"), tag
-    for name in (*SCRIPTS, "page.css", "page.html"):
+    for name in (*SCRIPTS, *STYLES, "page.html"):
         text = (ASSETS / name).read_text()
         outside = re.findall(r"https?://[^\s\"']+|@import|url\((?!#)[^$]", text)
         assert outside in ([], ["http://www.w3.org/2000/svg"]), name

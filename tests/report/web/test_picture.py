@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.events import Event, Kind, encode
 from chaoslab.report.story import RunStory
-from chaoslab.report.web.picture import losses_data, run_data
+from chaoslab.report.web.picture import live_data, losses_data, run_data
 from tests.histories import Story, half_killed
 from tests.report.web.stories import whole_story
 
@@ -153,3 +153,45 @@ def test_a_report_without_steps_has_no_step_time() -> None:
     )  # fmt: skip
     data = drawn([*events[: at + 1], empty, *events[at + 1 :]])
     assert data["step_times"] == drawn(events)["step_times"]
+
+
+# ---------------------------------------------------------------- while the run goes on
+
+
+def live(story: Story, over_s: float) -> Any:
+    told = RunStory(samples_s=over_s)
+    for event in story.events:
+        told.see(event)
+    return json.loads(encode(live_data(told, over_s)))
+
+
+def test_of_a_run_that_goes_on_the_last_seconds_are_as_the_page_has_them_later() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().train(20)
+    data, whole = live(story, 10.0), drawn(story.events)
+    first = data["first"]
+    assert data["from_s"] == first * 0.5 == pytest.approx(story.now_s - 10.0, abs=0.5)
+    assert lane(data, "learner-1")["spans"] == lane(whole, "learner-1")["spans"][-1:]
+    assert [one["node"] for one in data["lanes"]] == [one["node"] for one in whole["lanes"]]
+    assert data["faults"] == [], "it was over before"
+    assert len(data["losses"]["survivors"]["mean"]) in {20, 21}
+    assert whole["marks_width_s"] == 0.25
+    of_both = whole["losses"]["survivors"]["low"][2 * (first + 10) :][:2]
+    assert data["losses"]["survivors"]["low"][10] == min(filter(None, of_both))
+    assert data["tokens"]["committed"][5] == pytest.approx(
+        whole["tokens"]["committed"][2 * (first + 5)], rel=0.1
+    )
+
+
+def test_a_fault_and_the_way_back_are_in_the_curves_while_they_last() -> None:
+    data = live(Story().baseline().kill("learner-1").train(3), 4.0)
+    assert [one["healed_s"] for one in data["faults"]] == [None]
+    assert [state for _, state, _ in lane(data, "learner-1")["spans"]] == ["stepping", "dead"]
+
+
+def test_samples_of_a_run_that_goes_on_do_not_pile_up() -> None:
+    told = RunStory(samples_s=5.0)
+    for event in Story().baseline().train(120).events:
+        told.see(event)
+    assert told.samples.trained[0][0] >= told.now_s - 11.0
+    assert len(told.samples.committed_in_all) == len(told.samples.committed)
+    assert json.loads(encode(live_data(told, 5.0)))["tokens"]["committed"]

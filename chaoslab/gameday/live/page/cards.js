@@ -2,7 +2,7 @@
 
    Cards are made once and changed in place, so that nobody loses what they type. */
 
-import { clock, element, plural, refill, say, seconds, send, show, tell } from "./elements.js";
+import { clock, refill, say, send, show, tell } from "./elements.js";
 
 const BUTTONS = [
   ["go", "Go", "Inject it now"],
@@ -12,14 +12,14 @@ const BUTTONS = [
   ["heal", "Heal", "Heal it before its time"],
   ["repeat", "Repeat", "Inject it once more"],
 ];
-const STAGES = { "waits": "waits for an operator", "open": "open", "to come": "to come", "over": "over", "skipped": "left out" };
-const ORDER = ["waits", "open", "to come", "over", "skipped"];
+const STAGES = { "waits": "waits for an operator", "active": "active", "to come": "to come", "over": "over", "skipped": "left out" };
+const ORDER = ["waits", "active", "to come", "over", "skipped"];
 
 /** Which buttons make sense. */
 function possible(fault) {
   if (fault.stage === "waits") return ["go", "skip", "milder", "stronger"];
   if (fault.stage === "to come") return [...(fault.is_held ? ["go"] : []), "skip", "milder", "stronger"];
-  if (fault.stage === "open") return ["heal"];
+  if (fault.stage === "active") return ["heal"];
   return fault.stage === "over" ? ["repeat"] : [];
 }
 
@@ -103,7 +103,7 @@ export class Card {
     tell(this.formAnswer, "prediction: sent before", "dim");
   }
 
-  update(fault, you, isOver) {
+  update(fault, you, { time_s: now, is_over: isOver }) {
     this.node.dataset.stage = fault.stage;
     const isOperator = you.role === "operator";
     say(this.stage, fault.stage === "waits" && isOperator ? "waits for you" : STAGES[fault.stage]);
@@ -113,7 +113,7 @@ export class Card {
     say(this.hypothesis, fault.hypothesis ? `Expected: ${fault.hypothesis}` : "");
     say(this.changed, fault.changed && !fault.bars.length ? `Changed to: ${fault.changed}` : "");
     if (fault.stage === "skipped") say(this.changed, fault.skipped);
-    refill(this.bars, fault.bars, (bar) => element("li", {}, barText(bar)));
+    refill(this.bars, fault.bars.map((bar) => barText(bar, now)), (text) => element("li", {}, text));
     const able = isOperator && !isOver ? possible(fault) : [];
     for (const [action, button] of this.buttons) show(button, able.includes(action));
     show(this.reason, able.length > 0);
@@ -138,9 +138,17 @@ export function arrange(list, cards, faults) {
   if (focused && focused !== document.activeElement && list.contains(focused)) focused.focus({ preventScroll: true });
 }
 
-function barText(bar) {
+function barText(bar, now) {
   const from = `${clock(bar.from_s)} ${bar.targets.join(", ")}: ${bar.status}`;
-  return bar.healed_s === null ? from : `${from} at ${clock(bar.healed_s)}`;
+  const until = bar.heals_s === null ? "" : `, heals in ${Math.max(0, Math.ceil(bar.heals_s - now))} s`;
+  return bar.healed_s === null ? `${from}${until}` : `${from} at ${clock(bar.healed_s)}${wayBack(bar)}`;
+}
+
+/** Who contributes again, and how long that took since the heal. */
+function wayBack(bar) {
+  if (!bar.takes_away) return "";
+  const back = Object.entries(bar.back_after_s).map(([name, after]) => `${name} back after ${seconds(after)}`);
+  return `; ${back.join(", ") || "nobody is back yet"}`;
 }
 
 function predictedText(one) {

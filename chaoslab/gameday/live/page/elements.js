@@ -1,14 +1,5 @@
-/* Elements, times and requests. Text of a run is only ever set as text: nothing here reads HTML. */
-
-/** An HTML element; attributes that are null are left out, strings among `children` are text. */
-export function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined) made.setAttribute(name, value);
-  }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return made;
-}
+/* Texts, times and requests. Text of a run is only ever set as text: nothing here reads HTML. Elements
+   and numbers are those of charts.js, which every page has read before its modules. */
 
 /** Set a text, if it differs: an unchanged one is not read aloud again. */
 export function say(node, text) {
@@ -28,28 +19,11 @@ export function refill(node, from, make) {
   node.replaceChildren(...from.map(make));
 }
 
-/** 0.31 s, 24.1 s, 412 s; nothing for null. */
-export function seconds(value) {
-  if (value === null || value === undefined) return "";
-  return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} s`;
-}
-
 /** Time of the run: 0:07.3, 12:04.0. */
 export function clock(value) {
   const tenths = Math.floor(Math.max(0, value) * 10);
   const minutes = Math.floor(tenths / 600);
   return `${minutes}:${((tenths % 600) / 10).toFixed(1).padStart(4, "0")}`;
-}
-
-/** 75855 -> "75.9 k". */
-export function short(value) {
-  if (value === null || value === undefined) return "–";
-  const [factor, unit] = value >= 1e9 ? [1e9, " G"] : value >= 1e6 ? [1e6, " M"] : value >= 1e3 ? [1e3, " k"] : [1, ""];
-  return `${Number((value / factor).toPrecision(3))}${unit}`;
-}
-
-export function plural(number, noun) {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** Ask the server for something; `answer` says what is wrong, else that it was asked for. */

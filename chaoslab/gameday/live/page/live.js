@@ -1,9 +1,10 @@
 /* The live page: the latest sentences when it connects, then those that come, and the state as it is.
 
-   EventSource ─► you · picture · sentence · answer ─► the elements of index.html */
+   EventSource ─► you · picture · curves · sentence · answer ─► the elements of index.html */
 
 import { Card, arrange } from "./cards.js";
-import { clock, element, plural, refill, say, seconds, send, short, show, tell } from "./elements.js";
+import { drawCurves } from "./curves.js";
+import { clock, refill, say, send, show, tell } from "./elements.js";
 
 const $ = (name) => document.getElementById(name);
 const SENTENCES = 100;
@@ -28,6 +29,7 @@ const HANDLERS = {
     $("sentences").setAttribute("aria-live", "polite"); /* from now on: what was before is not read out */
     draw();
   },
+  curves: (message) => drawCurves($("curves"), message),
   sentence: addSentence,
   answer(message) {
     const where = cards.get(message.fault)?.answer ?? $("answer");
@@ -77,9 +79,9 @@ function trouble(text) {
 // ---------------------------------------------------------------- what is shown
 
 function draw() {
-  document.title = `${state.plan}: ${state.phase || "game-day"}`;
+  document.title = `${state.plan}: ${state.moment || "game-day"}`;
   say($("plan"), state.plan);
-  say($("phase"), state.is_over ? state.outcome : state.phase || "not started");
+  say($("phase"), state.is_over ? state.outcome : state.moment || "not started");
   say($("clock"), clock(state.time_s));
   say($("watching"), `${plural(state.watching, "page")} open${state.missed ? `; ${plural(state.missed, "event")} missed` : ""}`);
   const isOperator = you.role === "operator";
@@ -101,7 +103,7 @@ function figures() {
     [`rounds${state.progress === null ? "" : `, ${Math.floor(100 * state.progress)}\u00a0%`}`, `${state.rounds}`],
     ["longest gap", state.longest_gap_s ? seconds(state.longest_gap_s) : "–"],
     ["since a round", seconds(since) || "–"],
-    [`${state.counted}/s`, short(state.tokens_per_s)],
+    [`${state.counted}/s`, state.tokens_per_s === null ? "–" : short(state.tokens_per_s)],
   ];
 }
 
@@ -112,7 +114,7 @@ function drawFaults() {
       cards.set(fault.spec, card);
       if (you.predicted[fault.spec]) card.recall(you.predicted[fault.spec]);
     }
-    cards.get(fault.spec).update(fault, you, state.is_over);
+    cards.get(fault.spec).update(fault, you, state);
   }
   arrange($("cards"), cards, state.faults);
   const waiting = state.faults.filter((fault) => fault.stage === "waits").map((fault) => fault.spec);
@@ -148,8 +150,15 @@ function charter() {
 function addSentence(sentence) {
   if (sentence.n <= lastSentence) return;
   lastSentence = sentence.n;
+  const line = element("li", { class: sentence.tone }, element("time", { class: "number" }, clock(sentence.time_s)), element("span", {}, sentence.text));
+  if (sentence.is_of_start) {
+    $("start-lines").prepend(line);
+    say($("start-count"), `Start: ${plural($("start-lines").children.length, "line")}`);
+    show($("start"), true);
+    return;
+  }
   const list = $("sentences");
-  list.prepend(element("li", { class: sentence.tone }, element("time", { class: "number" }, clock(sentence.time_s)), element("span", {}, sentence.text)));
+  list.prepend(line);
   while (list.children.length > SENTENCES) list.lastElementChild.remove();
 }
 

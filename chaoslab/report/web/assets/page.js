@@ -59,32 +59,10 @@ function folded(panels, run) {
   return [...others, element("details", { class: "folded" }, element("summary", {}, "Links: no fault acts on them"), links)];
 }
 
-/** Ticks, and the phases of the run above them. */
-function drawRuler(panel, run) {
-  const { axis } = panel;
-  const ticks = axis.ticks();
-  for (const [time, label] of ticks) {
-    panel.add("line", { class: "frame", x1: axis.x(time), x2: axis.x(time), y1: 31, y2: 36 });
-    panel.add("text", { x: axis.x(time), y: 28, "text-anchor": "middle" }, label);
-  }
-  run.phases.forEach(([from, phase], at) => {
-    const [x, width] = panel.stretch(from, run.phases[at + 1]?.[0] ?? axis.end);
-    if (width <= 0) return;
-    panel.add("line", { class: "frame", x1: x, x2: x, y1: 3, y2: 14 });
-    if (width > phase.length * 6.5 + 6) panel.add("text", { x: x + 4, y: 12 }, phase);
-  });
-  return ticks.length;
-}
-
 /** Keep the charts as wide as there is room for, with the names of rows at their left. */
 function fit(axis, area, names) {
-  const wanted = Math.max(...names.map((name) => name.length)) * NAME_SIGN + 10;
   const measure = () => {
-    const width = area.clientWidth - 2 * inset(area);
-    if (width <= 0) return;
-    axis.width = width;
-    [axis.left, axis.right] = width < 560 ? [84, 70] : [Math.max(118, Math.min(wanted, width / 4)), 82];
-    axis.onView();
+    if (hasRoom(axis, area, names)) axis.onView();
   };
   new ResizeObserver(measure).observe(area);
   measure();

@@ -99,6 +99,33 @@ class Panel {
   }
 }
 
+/** Ticks, and the phases of the run above them. */
+function drawRuler(panel, run) {
+  const { axis } = panel;
+  const ticks = axis.ticks();
+  for (const [time, label] of ticks) {
+    panel.add("line", { class: "frame", x1: axis.x(time), x2: axis.x(time), y1: 31, y2: 36 });
+    panel.add("text", { x: axis.x(time), y: 28, "text-anchor": "middle" }, label);
+  }
+  run.phases.forEach(([from, phase], at) => {
+    const [x, width] = panel.stretch(from, run.phases[at + 1]?.[0] ?? axis.end);
+    if (width <= 0) return;
+    panel.add("line", { class: "frame", x1: x, x2: x, y1: 3, y2: 14 });
+    if (width > phase.length * 6.5 + 6) panel.add("text", { x: x + 4, y: 12 }, phase);
+  });
+  return ticks.length;
+}
+
+/** Make an axis as wide as there is room for, with the names of rows at its left; whether there is any. */
+function hasRoom(axis, area, names) {
+  const wanted = Math.max(...names.map((name) => name.length)) * NAME_SIGN + 10;
+  const width = area.clientWidth - 2 * inset(area);
+  if (width <= 0) return false;
+  axis.width = width;
+  [axis.left, axis.right] = width < 560 ? [84, 70] : [Math.max(118, Math.min(wanted, width / 4)), 82];
+  return true;
+}
+
 /** The places of a row of values in buckets: [[time, value], …] in unbroken pieces. */
 function pieces(values, width, axis, later = 0) {
   const reach = Math.max(3, 3 * width);
