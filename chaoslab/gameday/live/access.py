@@ -203,11 +203,7 @@ class Access:
         spent token, and for a name that is taken. Wrong tokens are counted by
         `address`; the right one is let in however many came from there: by ssh all come from one.
         """
-        found = self._tokens.get(_digest(token))
-        if found is None:
-            self._wrong.take(address)
-            raise Denied(403, "this link is unknown or was used before: ask for another one")
-        role, operator = found
+        role, operator = self.invited(token, address=address)
         before = self._visits.get(_digest(cookie))
         if role is Role.OPERATOR:
             del self._tokens[_digest(token)]
@@ -220,6 +216,16 @@ class Access:
         self._visits[_digest(made)] = visit
         self._forget_old_viewers()
         return made
+
+    def invited(self, token: str, *, address: str) -> tuple[Role, str]:
+        """Who a token lets in, which it still does afterwards: the role, and of an operator the
+        name. Denied for a wrong or spent one.
+        """
+        found = self._tokens.get(_digest(token))
+        if found is None:
+            self._wrong.take(address)
+            raise Denied(403, "this link is unknown or was used before: ask for another one")
+        return found
 
     def visit(self, cookie: str) -> Visit:
         """Whose cookie it is; Denied if it is unknown."""

@@ -2,6 +2,7 @@
 
     GET  /  /assets/*  /stream        need a cookie, and change nothing
     GET  /enter  /assets/enter.js …   open to all
+    POST /invitation {token}          ─► to which run, as whom, and who watches
     POST /enter {token, name}         ─► cookie
     POST /act  /predict  /note        ─► Inbox, 202; what became of it comes by the stream
 
@@ -92,6 +93,7 @@ class LiveApp:
             Route("/assets/{name}", self._asset),
             Route("/enter", self._enter_page, methods=["GET"]),
             Route("/enter", self._enter, methods=["POST"]),
+            Route("/invitation", self._invitation, methods=["POST"]),
             Route("/act", self._act, methods=["POST"]),
             Route("/predict", self._predict, methods=["POST"]),
             Route("/note", self._note, methods=["POST"]),
@@ -122,6 +124,12 @@ class LiveApp:
         visit = self._visit(request)
         self.stream.require_room(visit)
         return StreamingResponse(self.stream.messages(visit), media_type="text/event-stream")
+
+    async def _invitation(self, request: Request) -> Response:
+        entry = read(await _body(request), Entry)
+        role, name = self.access.invited(entry.token, address=_address(request))
+        run = self.stream.picture.run
+        return JSONResponse({"role": role, "name": name, **run, **self.stream.watching})
 
     # ---------------------------------------------------------------- to change something
 

@@ -152,21 +152,29 @@ class Picture:
 
     # ---------------------------------------------------------------- the state
 
+    @property
+    def run(self) -> dict[str, Json]:
+        """Which run it is, and what goes on in it."""
+        story = self.story
+        return {
+            "plan": story.plan or self.plan.name,
+            "seed": story.seed if story.plan else self.plan.seed,
+            "fleet": story.fleet,
+            "moment": story.moment,
+            "outcome": story.outcome,
+        }
+
     def to_json(self, role: Role) -> dict[str, Json]:
         """All but the sentences, as it is for this role."""
         story, charter, rounds = self.story, self.plan.charter, self.story.rounds
         undecided = [spec for spec in self.plan.held if spec not in story.decided]
         return {
-            "plan": story.plan or self.plan.name,
-            "seed": story.seed if story.plan else self.plan.seed,
-            "fleet": story.fleet,
+            **self.run,
             "who": story.who,
             "counted": story.counted,
             "phase": story.phase,
-            "moment": story.moment,
             "time_s": story.now_s,
             "is_over": self.is_over,
-            "outcome": story.outcome,
             "can_end": self.is_kept and not self.is_over and not undecided,
             "charter": {
                 "owner": charter.owner,

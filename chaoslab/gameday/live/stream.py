@@ -94,6 +94,12 @@ class Stream:
         """Browsers that are connected."""
         return len(self._visits)
 
+    @property
+    def watching(self) -> Message:
+        """Who has a page open, by name, and how many pages are open."""
+        people = sorted({visit.name for visit in self._visits if visit.name})
+        return {"people": list(people), "watching": self.viewers}
+
     async def pump(self) -> None:
         """Fold events and tell browsers, until cancelled."""
         self._news, self._changed = asyncio.Event(), asyncio.Event()
@@ -191,7 +197,7 @@ class Stream:
 
     def _picture(self, role: Role) -> bytes:
         if role not in self._pictures:
-            state = {"watching": self.viewers, "missed": self.missed}
+            state = {**self.watching, "missed": self.missed}
             self._pictures[role] = framed(
                 {"type": "picture", **self.picture.to_json(role), **state}
             )

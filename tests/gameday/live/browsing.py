@@ -1,6 +1,6 @@
 """The live page in a browser: from a link to the page, and what it shows of a fault.
 
-entered(browser, link, "Cy") ─► Page        page.until(f"{card('half-dies')}.dataset.stage", "active")
+entered(browser, link, "Cy") ─► Page    page.until(f"{card('half-dies')}.dataset.stage", "active")
 """
 
 import re

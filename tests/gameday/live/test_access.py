@@ -1,5 +1,6 @@
 """Who gets in, from where, how often, and that nothing changes without a POST of the own page."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from chaoslab.gameday.live.access import Access, Address, Denied, RateLimit, Rol
 from chaoslab.gameday.live.server import Listen
 from chaoslab.run.operators import Ask, Note, Predict
 from tests.gameday.live.visitors import Stand, Visitor, opened
+from tests.gameday_room import plan_of
 from tests.virtual_clock import VirtualClock
 
 PAGES = ("/", "/stream", "/assets/live.js", "/assets/nothing")
@@ -37,6 +39,24 @@ def test_the_link_of_an_operator_can_be_used_once(stand: Stand) -> None:
 
 def test_the_link_of_viewers_can_be_used_by_many(stand: Stand) -> None:
     assert [stand.viewer().get("/").status for _ in range(3)] == [200] * 3
+
+
+def test_a_link_tells_which_run_it_is_for_and_who_watches_and_is_not_used_up() -> None:
+    with opened() as fresh:
+        with fresh.viewer("Cy").stream() as cy, fresh.viewer().stream() as nameless:
+            for stream in (cy, nameless):
+                stream.until("picture")
+            answer = Visitor(fresh.page).post("/invitation", {"token": fresh.token("Bo")})
+        told = json.loads(answer.text)
+        assert fresh.operator("Bo").get("/").status == 200
+    assert (told["plan"], told["role"], told["name"]) == (plan_of().name, "operator", "Bo")
+    assert (told["people"], told["watching"]) == (["Cy"], 2)
+
+
+def test_without_a_link_nothing_is_told_of_the_run(stand: Stand) -> None:
+    answer = stand.viewer("Cy").post("/invitation", {"token": "v-nothing"})
+    assert answer.status == 403
+    assert plan_of().name not in answer.text
 
 
 @pytest.mark.parametrize("path", PAGES)

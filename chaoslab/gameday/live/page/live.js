@@ -83,7 +83,7 @@ function draw() {
   say($("plan"), state.plan);
   say($("phase"), state.is_over ? state.outcome : state.moment || "not started");
   say($("clock"), clock(state.time_s));
-  say($("watching"), `${plural(state.watching, "page")} open${state.missed ? `; ${plural(state.missed, "event")} missed` : ""}`);
+  say($("watching"), `${[...state.people, `${plural(state.watching, "page")} open`].join(", ")}${state.missed ? `; ${plural(state.missed, "event")} missed` : ""}`);
   const isOperator = you.role === "operator";
   show($("abort"), isOperator && !state.is_over);
   show($("end"), isOperator && state.can_end);
