@@ -98,6 +98,13 @@ class BringsClock(Protocol):
     machine.
     """
 
+    @property
+    def speed(self) -> float | None:
+        """Seconds of that clock per second, so that people can follow; None: as many as the machine
+        can simulate.
+        """
+        ...
+
     def clock(self) -> Clock:
         """A virtual clock that shows zero; the fleet lets it go on."""
         ...

@@ -146,7 +146,9 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
     settings = fleet_of(plan)
     if isinstance(settings, BringsClock):
         fleet = settings.factory(request)
-        return FleetSetup(fleet=fleet, clock=settings.clock, is_simulated=True)
+        return FleetSetup(
+            fleet=fleet, clock=settings.clock, is_simulated=True, speed=settings.speed
+        )
     return FleetSetup(fleet=settings.factory(request))
 
 

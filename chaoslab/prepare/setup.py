@@ -22,6 +22,8 @@ class FleetSetup:
     is_simulated: bool = False
     """Its clock is virtual and it starts nothing on this machine: there is nothing to undo should
     the harness die, and what this machine is has no part in what comes out."""
+    speed: float | None = 1.0
+    """Seconds of its clock per second; None: as many as the machine can simulate."""
 
     @property
     def calendar(self) -> Clock:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -29,11 +30,13 @@ class Livelock(FleetError):
 class SimClock:
     """Implements `core.clock.Clock`; it begins at midnight of 1 January 2000, UTC."""
 
-    __slots__ = ("_second", "_shown", "time_s")
+    __slots__ = ("_real", "_second", "_shown", "_speed", "time_s")
 
-    def __init__(self) -> None:
+    def __init__(self, speed: float | None = None) -> None:
+        """`speed`: see `keep_pace`."""
         self.time_s = 0.0
         """Simulated seconds since the beginning."""
+        self._speed, self._real = speed, WallClock()
         self._second, self._shown = -1, ""
         """The latest second that was asked for, and the text of it."""
 
@@ -57,6 +60,13 @@ class SimClock:
     def sleep_until(self, time_s: float) -> None:
         """The clock shows that time at once; what was to happen until then is caught up with."""
         self.time_s = max(self.time_s, time_s)
+
+    def keep_pace(self) -> None:
+        """Wait until the machine's time has caught up, of which one second is `speed` simulated
+        ones; without a speed not at all.
+        """
+        if self._speed is not None:
+            self._real.sleep_until(self.time_s / self._speed)
 
 
 class Priority(IntEnum):

@@ -275,6 +275,7 @@ class SimFleet(DiskFaults):
         world.seen = []
         if not seen:
             self.clock.sleep_until(until_s)
+        self.clock.keep_pace()
         return seen
 
 

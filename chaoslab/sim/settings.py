@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import AbilityError, HarnessBug
-from chaoslab.core.units import BytesPerSecond
+from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
+from chaoslab.core.units import BytesPerSecond, Factor
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -32,9 +32,16 @@ class Sim:
     """A file of costs (TOML): what work takes in place of the defaults; empty: the defaults."""
     rate_bytes_per_s: BytesPerSecond | None = None
     """Rate of each link without effects, each way; absent: that of the costs."""
+    speed: Factor | None = None
+    """How much faster than real time it runs, at least `1x`, so that people can follow; absent: as
+    fast as it can be simulated."""
 
     default_links: ClassVar[str] = "sim"
     runs_here: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.speed is not None and self.speed < 1:
+            raise PlanError(f"speed: must be at least 1x, got {self.speed:g}x")
 
     def named_files(self) -> tuple[str, ...]:
         """The costs."""
@@ -42,7 +49,7 @@ class Sim:
 
     def clock(self) -> Clock:
         """A virtual one."""
-        return SimClock()
+        return SimClock(self.speed)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """AbilityError for programs or a task of the plan's own: what they do is not known."""

@@ -66,6 +66,15 @@ def test_a_scripted_game_day_is_carried_out_judged_and_debriefed() -> None:
     assert not (record().path / "twin").exists()  # a twin would take as long again
 
 
+def test_with_a_speed_a_simulation_is_served_and_waits_for_the_end() -> None:
+    Path("day.txt").write_text(f"{DAY}end\n")
+    done = call("--script", "day.txt", "--set", "fleet.speed=500x", "--serve", "--operator", "Ann")
+    assert done.exit_code == ExitCode.PASS, done.output
+    assert "operator Ann, once: http://127.0.0.1:" in done.stderr
+    acted = [event.payload.action for event in History.read(record().path).of(OperatorActed)]
+    assert acted == [Action.GO, Action.END]
+
+
 def test_what_was_done_becomes_a_plan_that_runs_as_a_gate_and_is_not_replayed() -> None:
     call("--script", "day.txt")
     runner = CliRunner()
@@ -107,6 +116,8 @@ def test_the_charter_is_printed_and_nothing_is_started() -> None:
     ("words", "script", "said"),
     [
         ((), None, "--script"),
+        (("--serve", "0", "--script", "day.txt"), None, "fleet.speed=1x"),
+        (("--script", "day.txt", "--set", "fleet.speed=0.5x"), None, "at least 1x"),
         (("--script", "none.txt"), None, "none.txt"),
         (("--script", "day.txt"), "\ngoo one-dies", "day.txt:2: "),
         (("--script", "day.txt"), "go one-die", "`one-dies`"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.core.clock import Clock
+from chaoslab.core.clock import Clock, WallClock
 from chaoslab.sim.clock import Agenda, Livelock, Priority, SimClock
 from tests.contracts.clock_kit import ClockKit
 
@@ -29,6 +29,16 @@ def test_events_happen_by_time_then_by_priority_then_in_the_order_of_asking() ->
         agenda.run_next()
     assert seen == ["arrival", "work", "more work", "deadline", "late"]
     assert agenda.now_s == 2.0
+
+
+def test_with_a_speed_the_machine_has_to_catch_up_and_without_one_it_has_not() -> None:
+    real = WallClock()
+    fast, free = SimClock(speed=100.0), SimClock()
+    for clock in (free, fast):
+        clock.sleep_until(3600.0 if clock is free else 5.0)
+        clock.keep_pace()
+    assert 0.05 <= real.now_s() < 3600.0
+    assert (free.now_s(), fast.now_s()) == (3600.0, 5.0)
 
 
 def test_what_is_cancelled_does_not_happen() -> None:

@@ -71,6 +71,7 @@ CHARTER_MD = "charter.md"
         "chaoslab gameday my_plan.yaml --by Ann --set gameday.length=1h",
         "chaoslab gameday kill_half --serve 8080 --operator Ann --operator Bo",
         "chaoslab gameday my_plan.yaml --script rehearsal.txt --fleet sim",
+        "chaoslab gameday kill_half --fleet sim --set fleet.speed=2x --serve",
         "chaoslab gameday kill_half --attach compose:chaoslab-training",
         "chaoslab gameday my_plan.yaml --set gameday.sealed.faults=2",
         "chaoslab gameday latest --as-plan gate.yaml",
@@ -120,7 +121,8 @@ def command(  # noqa: PLR0913  # one for each option
 
     Without a terminal, orders are read from stdin, line by line. A script also has lines such as
     `wait half-dies held`, `wait inject` and `wait 5s`; once it is over, faults that still wait are
-    left out. A simulated fleet needs a script, because its time does not wait for people.
+    left out. A simulated fleet needs a script, because its time does not wait for people, or a
+    speed: --set fleet.speed=1x is real time.
 
     --serve adds a live page: operators act on it by links that can be used once, and many viewers
     look, predict and take notes.
@@ -163,7 +165,7 @@ def command(  # noqa: PLR0913  # one for each option
                 click.echo("chaoslab: nothing was started", err=True)
                 context.exit(ExitCode.REFUSED)
     has_people = _has_people() or serving.serve is not None
-    is_alone = script is not None and (prepared.fleet_setup.is_simulated or not has_people)
+    is_alone = script is not None and (prepared.fleet_setup.speed is None or not has_people)
     invocation = context.ensure_object(Invocation)
     with listening.begin() as listeners, serving.begin(room.inbox, shown) as pages:
         given = Script(
@@ -276,13 +278,12 @@ def _room(
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():
         raise PlanError("--by: write a name")
-    if prepared.fleet_setup.is_simulated and script is None:
+    if prepared.fleet_setup.speed is None and (script is None or is_served):
         raise PlanError(
-            "a simulated fleet does not wait for people, because its time passes in a moment: "
-            "write the orders to a file and use --script FILE"
+            "a simulated fleet does not wait for people, because its time passes in a moment: give "
+            "it a speed with --set fleet.speed=1x (10x: ten times as fast), or write the orders to "
+            "a file and use --script FILE without --serve"
         )
-    if prepared.fleet_setup.is_simulated and is_served:
-        raise PlanError("--serve: a simulated fleet does not wait for people; leave it out")
     names = Names.of(prepared.plan)
     source = "stdin" if script == "-" else script or ""
     text = _text_of(script) if script else ""
