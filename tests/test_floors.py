@@ -67,6 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rich": ("report", "cli"),
     "perfetto": ("report.trace.writer",),
     "prometheus_client": ("report.metrics",),
+    "markdown_it": ("gameday.markdown",),
     "starlette": ("gameday.live",),
     "uvicorn": ("gameday.live",),
     "torch": tuple(

@@ -1,6 +1,7 @@
 """Debrief of a game-day: what was expected, what happened, and what is to be done about it.
 
     record, verdict ─► outcomes ─┬─► debrief.md: faults, predictions, timeline, findings, surprises
+                                 │     └─► debrief.html: the same for a browser
                                  └─► actions.md: one row for each finding and surprise, to fill in
 
 From the record alone, so it can be written again. Nothing is judged here: the verdict is.
@@ -18,31 +19,38 @@ from chaoslab.core.private_files import replace_file
 from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import GAP_FACTOR, GAP_FLOOR_S, bound_s
 from chaoslab.gameday.follow_up import Item, findings, surprises
-from chaoslab.gameday.markdown import page, safe, table
+from chaoslab.gameday.markdown import as_html, page, safe, table
 from chaoslab.gameday.outcomes import FaultOutcome, outcomes
 from chaoslab.gameday.predictions import Question, Score, answers, by_person, happened, score, team
 from chaoslab.gameday.reactions import Prediction
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.history import History
+from chaoslab.report.web.page import article
 from chaoslab.report.wording import answers as first_answers
 from chaoslab.report.wording import begun, record_name
 
 DEBRIEF_MD = "debrief.md"
+DEBRIEF_HTML = "debrief.html"
 ACTIONS_MD = "actions.md"
 
 
 def write_debrief(
     directory: Path, history: History, verdict: Verdict, plan: FaultPlan
-) -> tuple[Path, Path]:
-    """Write both files into the directory of the run, each replaced whole; their paths.
+) -> tuple[Path, ...]:
+    """Write all files into the directory of the run, each replaced whole; their paths.
 
     FleetError when the disk refuses.
     """
-    debrief, actions = directory / DEBRIEF_MD, directory / ACTIONS_MD
-    replace_file(debrief, debrief_page(directory, history, verdict, plan))
-    replace_file(actions, actions_page(history, verdict, plan))
-    return debrief, actions
+    debrief = debrief_page(directory, history, verdict, plan)
+    pages = {
+        DEBRIEF_MD: debrief,
+        DEBRIEF_HTML: article(f"Debrief: {begun(history)['plan']}", as_html(debrief)),
+        ACTIONS_MD: actions_page(history, verdict, plan),
+    }
+    for name, text in pages.items():
+        replace_file(directory / name, text)
+    return tuple(directory / name for name in pages)
 
 
 def debrief_page(directory: Path, history: History, verdict: Verdict, plan: FaultPlan) -> str:

@@ -2,10 +2,13 @@
 
 "[a](b) <img>" ─► safe ─► the same to read, and no link, no image
 head, rows ─► table ─► lines of a Markdown table, every cell made safe
+page ─► as_html ─► the same for a browser
 """
 
 import re
 from collections.abc import Iterable, Sequence
+
+from markdown_it import MarkdownIt
 
 BLANK = "____"
 """A place to be filled in by hand."""
@@ -32,6 +35,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [tuple(map(safe, head)), tuple("---" for _ in head)]
     lines += [tuple(map(safe, row)) for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def as_html(markdown: str) -> str:
+    """A page as HTML; what looks like HTML in it is shown as text."""
+    return MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
 
 
 def page(*parts: str) -> str:

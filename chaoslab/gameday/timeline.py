@@ -2,6 +2,7 @@
 
     events ─► phases, faults, operators ────────┐
           ─► members that join or leave ────────┼─► at most 80 lines, and what was left out
+          ─► learners that contribute again ────┤
     rounds ─► stretches without one, too long ──┘
 
 Members are listed between the end of the baseline and the end of training. They go first when there
@@ -18,6 +19,7 @@ from chaoslab.core.units import elapsed, plural
 from chaoslab.gameday.effects import bound_s
 from chaoslab.record.history import History
 from chaoslab.report.sentences import describe
+from chaoslab.report.story import RunStory
 
 LINES = 80
 """This many lines are readable."""
@@ -64,7 +66,8 @@ def timeline(history: History, *, most: int = LINES) -> Timeline:
     """At most this many lines. MalformedEvent if a line of the record is broken."""
     timed = as_it_happened(history)
     found = sorted(
-        [*_events(timed), *_members(timed), *_silences(timed)], key=lambda line: line.time_s
+        [*_events(timed), *_members(timed), *_returns(timed), *_silences(timed)],
+        key=lambda line: line.time_s,
     )
     if len(found) <= most:
         return Timeline(lines=tuple(found))
@@ -92,6 +95,15 @@ def _members(history: History) -> Iterator[Line]:
     for event in history.between(start_s, end_s, *_MEMBERS):
         if sentence := describe(event):
             yield Line(time_s=event.time_s, text=sentence.text, is_of_members=True)
+
+
+def _returns(history: History) -> Iterator[Line]:
+    """What merged rounds say: whose contributions are accepted again, or for the first time."""
+    story = RunStory()
+    for event in history.events:
+        for sentence in story.see(event):
+            if event.kind is Kind.ROUND_MERGED:
+                yield Line(time_s=event.time_s, text=sentence.text)
 
 
 def _silences(history: History) -> Iterator[Line]:

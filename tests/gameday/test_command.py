@@ -59,7 +59,7 @@ def test_a_scripted_game_day_is_carried_out_judged_and_debriefed() -> None:
     history = History.read(record().path)
     acted = [(event.payload.by, event.payload.action) for event in history.of(OperatorActed)]
     assert acted == [("Ann", Action.GO)]
-    for name in ("charter.md", "debrief.md", "actions.md"):
+    for name in ("charter.md", "debrief.md", "debrief.html", "actions.md"):
         assert (record().path / name).read_text().strip()
         assert str(Path("runs", "one_dies", record().path.name, name)) in done.stderr
     assert "not carried out" not in done.stderr

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.gameday.debrief import actions_page, debrief_page
-from chaoslab.gameday.markdown import safe
+from chaoslab.gameday.debrief import actions_page, debrief_page, write_debrief
+from chaoslab.gameday.markdown import as_html, safe
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan, GameDay
 from tests import hostile
@@ -137,15 +137,36 @@ def test_the_timeline_tells_what_people_and_faults_did_and_who_came_and_went() -
 
 def test_a_long_timeline_loses_its_members_first_and_then_its_middle() -> None:
     history = whole().history()
-    few = timeline(history, most=17)
-    assert (len(few.lines), few.left_out) == (17, ("4 lines of members that join or leave",))
+    few = timeline(history, most=18)
+    assert (len(few.lines), few.left_out) == (18, ("4 lines of members that join or leave",))
     least = timeline(history, most=4)
     assert (len(least.lines), least.lines[-1].time_s) == (4, history.end_s)
-    assert least.left_out[1].startswith("13 lines ")
+    assert least.left_out[1].startswith("14 lines ")
     day = begun()
     for number in range(100):
         day.notes("Bo", f"note {number}")
     assert len(rows(page_of(day.train(9).end()), "Timeline")) == 80
+
+
+def test_the_timeline_tells_who_contributes_again_and_after_how_long() -> None:
+    told = [line for line in timeline(whole().history()).lines if "contributes again" in line.text]
+    assert [line.time_s for line in told] == [15.0]
+    assert "learner-1 after 1.00 s, learner-3 after 1.00 s" in told[0].text
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+def test_the_debrief_for_a_browser_has_the_same_tables_and_loads_nothing(tmp_path: Path) -> None:
+    story = whole()
+    paths = write_debrief(tmp_path, *judged(story), plan_of())
+    assert [path.name for path in paths] == ["debrief.md", "debrief.html", "actions.md"]
+    text = (tmp_path / "debrief.html").read_text()
+    lines = [line for line in paths[0].read_text().splitlines() if line.startswith("| ")]
+    assert text.count("<tr>") == sum(not line.startswith("| ---") for line in lines)
+    assert "<h2>Timeline</h2>" in text
+    assert "default-src 'none'" in text
+    assert not re.search("<(script|img|a) |https?:", text)
 
 
 # ---------------------------------------------------------------- files, broken records, hostility
@@ -174,6 +195,7 @@ def test_what_people_type_stays_words(tmp_path: Path) -> None:
         day = begun().predicts(text, continues=False).acts(text, "go", HALF, text)
         day.killed().train(2).notes(text, f"{HALF} {text}").train(4).heal().over()
         pages = (page_of(day), actions_of(day))
+        assert not re.search("<(img|a|script)", as_html(pages[0]))
         for page in pages:
             assert not re.search(r"<(?!br)|(?<!\\)[\[\]]|\x1b|^# f|^\| g", page, re.MULTILINE)
         cells = {len(re.split(r"(?<!\\)\|", line)) for line in rows(pages[0], HALF)}

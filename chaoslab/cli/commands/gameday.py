@@ -2,7 +2,7 @@
 
 plan ─► questions ─► charter ─► run with an input line or a script ─► verdict page
                         │                    │
-                   charter.md      debrief.md, actions.md
+                   charter.md      debrief.md and .html, actions.md
 """
 
 import json
@@ -129,8 +129,8 @@ def command(  # noqa: PLR0913  # one for each option
 
     With `gameday.sealed` of the plan, faults also come that no participant sees before.
 
-    The record holds charter.md, debrief.md and actions.md. No fault-free twin is run: checks that
-    compare with one are not judged.
+    The record holds charter.md, debrief.md, debrief.html and actions.md. No fault-free twin is run:
+    checks that compare with one are not judged.
 
     Exit codes are those of `chaoslab run`.
     """
@@ -344,11 +344,9 @@ def _finish(judged: JudgedRun, plan: FaultPlan, out: Path, *, as_json: bool) -> 
         verdict_page(judged.verdict, judged.history, shown_path(directory)),
         as_json=as_json,
     )
-    debrief, actions = write_debrief(directory, judged.history, judged.verdict, plan)
-    for what, path in (
-        ("charter", directory / CHARTER_MD), ("debrief", debrief), ("actions", actions),
-    ):  # fmt: skip
-        click.echo(f"{what}: {shown_path(path)}", err=True)
+    written = write_debrief(directory, judged.history, judged.verdict, plan)
+    for path in (directory / CHARTER_MD, *written):
+        click.echo(f"{path.stem}: {shown_path(path)}", err=True)
     run = typed(judged.directory, out)
     if judged.verdict.residue:
         advise(f"chaoslab heal {run}", "undo what was left behind")

@@ -71,14 +71,30 @@ def page(data: Mapping[str, Json]) -> str:
     """The whole text of a page that draws this."""
     style, script = assets(STYLES), assets(SCRIPTS)
     slots = {
-        "policy": f"default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-        f"script-src '{_digest(script)}'; style-src '{_digest(style)}'",
+        "policy": f"{_policy(style)}; script-src '{_digest(script)}'",
         "title": html.escape(_title(data)),
         "style": style,
         "script": script,
         "data": _NOT_IN_SCRIPT.sub(lambda sign: f"\\u{ord(sign[0]):04x}", encode(data)),
     }
-    return _SLOT.sub(lambda slot: slots[slot[1]], assets(["page.html"]))
+    return _filled("page.html", slots)
+
+
+def article(title: str, body: str) -> str:
+    """The whole text of a page of this HTML, in the styles of a report and without scripts."""
+    style = assets(STYLES)
+    slots = {"policy": _policy(style), "title": html.escape(title), "style": style, "body": body}
+    return _filled("article.html", slots)
+
+
+def _filled(name: str, slots: Mapping[str, str]) -> str:
+    return _SLOT.sub(lambda slot: slots[slot[1]], assets([name]))
+
+
+def _policy(style: str) -> str:
+    """Nothing is loaded from anywhere, and nothing runs."""
+    nothing = "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'"
+    return f"{nothing}; style-src '{_digest(style)}'"
 
 
 def _title(data: Mapping[str, Json]) -> str:
