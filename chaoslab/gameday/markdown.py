@@ -39,7 +39,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def as_html(markdown: str) -> str:
     """A page as HTML; what looks like HTML in it is shown as text."""
-    return MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    rendered: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    return rendered
 
 
 def page(*parts: str) -> str:
