@@ -21,7 +21,7 @@ from chaoslab.core.units import plural
 from chaoslab.gameday.live.access import Role
 from chaoslab.gameday.orders import Names
 from chaoslab.plan.model import FaultPlan
-from chaoslab.report.sentences import Sentence, Tone
+from chaoslab.report.sentences import Sentence
 from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault, Node
 from chaoslab.report.web.picture import live_data
@@ -45,8 +45,21 @@ _CURVES_S: Final = 120.0
 _NAMES_TARGETS: Final = frozenset({Action.MILDER, Action.STRONGER})
 """Orders whose reason says what the fault will hit."""
 _START: Final = frozenset({"", "start"})
-"""Phases in which nodes come up, line by line."""
-_ORDERLY: Final = frozenset({Tone.PLAIN, Tone.GOOD})
+"""Phases in which nodes come up, line by line, …"""
+_START_LINES: Final = frozenset(
+    {
+        Kind.RUN_STARTED,
+        Kind.GAMEDAY_OPENED,
+        Kind.PHASE_ENTERED,
+        Kind.NODE_STARTED,
+        Kind.SYNCER_READY,
+        Kind.COMMUNICATOR_FORMED,
+        Kind.LINK_STARTED,
+        Kind.LINK_OPENED,
+        Kind.MEMBER_JOINED,
+    }
+)
+"""… and the events that say it."""
 _OWN: Final = frozenset({Kind.OPERATOR_REFUSED, Kind.OPERATOR_PREDICTED})
 
 
@@ -103,7 +116,8 @@ class Picture:
                     self._faults.setdefault(begun.spec, begun.fault)
         except MalformedEvent:  # the story has counted it
             return ()
-        return tuple(map(self._numbered, sentences))
+        is_of_start = event.kind in _START_LINES and self.story.phase in _START
+        return tuple(self._numbered(one, is_of_start=is_of_start) for one in sentences)
 
     def _acted(self, said: payloads.OperatorActed) -> Told:
         """What became of an order."""
@@ -138,7 +152,9 @@ class Picture:
         number = plural(len(self._predictions[said.spec]), "prediction")
         return Sentence(time_s=time_s, text=f"{said.by} predicts what {said.spec} does: {number}")
 
-    def _numbered(self, sentence: Sentence, for_viewers: str | None = None) -> Told:
+    def _numbered(
+        self, sentence: Sentence, for_viewers: str | None = None, *, is_of_start: bool = False
+    ) -> Told:
         self._said += 1
         message: Message = {
             "type": "sentence",
@@ -146,7 +162,7 @@ class Picture:
             "time_s": sentence.time_s,
             "text": sentence.text,
             "tone": sentence.tone.value,
-            "is_of_start": self.story.phase in _START and sentence.tone in _ORDERLY,
+            "is_of_start": is_of_start,
         }
         return Told(message, {**message, "text": for_viewers or sentence.text})
 

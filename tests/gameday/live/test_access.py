@@ -1,6 +1,7 @@
 """Who gets in, from where, how often, and that nothing changes without a POST of the own page."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def test_nothing_but_the_entrance_is_shown_without_a_cookie(stand: Stand, path: 
     assert stranger.get(path).status == 401
     assert Visitor(stand.page, cookie="x=y").get(path).status == 401
     assert [stranger.get(f"/{one}").status for one in ("enter", "assets/enter.js")] == [200, 200]
+
+
+def test_every_script_and_style_that_the_page_names_is_served_to_those_who_are_in() -> None:
+    with opened() as fresh:
+        cy, stranger = fresh.viewer("Cy"), Visitor(fresh.page)
+        named = set(re.findall(r"/assets/([\w.]+)", cy.get("/").text))
+        for script in [one for one in named if one.endswith(".js")]:
+            imported = re.findall(r'from "\./([\w.]+)"', cy.get(f"/assets/{script}").text)
+            named |= set(imported)
+        assert {"charts.js", "charts.css", "curves.js", "cards.js"} <= named
+        assert {cy.get(f"/assets/{one}").status for one in named} == {200}
+        closed = named - {"live.css"}
+        assert {stranger.get(f"/assets/{one}").status for one in closed} == {401}
+        assert "class TimeAxis" in cy.get("/assets/charts.js").text
 
 
 def test_a_cookie_is_not_for_scripts_nor_for_other_sites(stand: Stand) -> None:

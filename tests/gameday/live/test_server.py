@@ -119,7 +119,7 @@ def test_browsers_see_the_end_before_the_page_is_closed(monkeypatch: pytest.Monk
     with stream:
         stream.until_over()
         with pytest.raises(AssertionError, match="ended"):
-            stream.next()
+            stream.until("never")
     wait_until(lambda: not threads())
 
 

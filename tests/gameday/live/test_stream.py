@@ -221,11 +221,14 @@ def test_a_card_says_when_a_fault_heals_and_who_was_back_after_how_long() -> Non
 
 
 def test_lines_of_the_start_are_marked_and_what_is_wrong_in_it_is_not() -> None:
-    story = Story().start().strike("learner-2").enter("baseline")
+    story = Story().start().say(Kind.OPERATOR_NOTED, by="Bo", text="one died")
+    story.strike("learner-2").enter("baseline")
     _, told = told_by(story)
     marked = {one["text"]: one["is_of_start"] for one in told if one["type"] == "sentence"}
     assert [text for text, is_of_start in marked.items() if not is_of_start] == [
-        text for text in marked if "SIGKILL" in text or text == "phase baseline"
+        text
+        for text in marked
+        if "SIGKILL" in text or "one died" in text or text == "phase baseline"
     ]
     assert sum(marked.values()) > 4
 
