@@ -188,7 +188,6 @@ class Picture:
             **self.run,
             "who": story.who,
             "counted": story.counted,
-            "phase": story.phase,
             "time_s": story.now_s,
             "is_over": self.is_over,
             "can_end": self.is_kept and not self.is_over and not undecided,

@@ -33,7 +33,7 @@ def test_a_visitor_is_told_who_it_is_and_all_that_is_known() -> None:
             while picture["rounds"] == 0 or not card(picture)["bars"]:
                 picture = stream.until("picture")
     assert (you["type"], you["role"], you["name"]) == ("you", "operator", "Ann")
-    assert (picture["plan"], picture["seed"], picture["phase"]) == ("a story", 7, "inject")
+    assert (picture["plan"], picture["seed"], picture["moment"]) == ("a story", 7, "fault active")
     assert picture["charter"]["owner"] == GAMEDAY.owner
     states = {lane["name"]: lane["state"] for lane in picture["lanes"]}
     assert (states["learner-0"], states["learner-1"]) == ("stepping", "dead")
