@@ -79,7 +79,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "nvidia_resiliency_ext": ("systems.nvrx",),
 }
 
-SHARED = ("core.events", "core.payloads", "core.link_meter")
+SHARED = ("core.events", "core.payloads", "core.protocol", "core.link_meter")
 """What the run under test shares with the harness: what a node may report, and how an end of a link
 measures it."""
 
@@ -214,6 +214,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
         "core.events",
         "core.on_demand",
         "core.payloads",
+        "core.protocol",
         "record.exits",
         "core.units",
         "core.errors",
@@ -251,7 +252,7 @@ def test_faults_see_no_backend() -> None:
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     names = ("policy", "rounds", "membership", "tally", "communicators", "transfers", "decisions")
     pure = ["diloco.settings", *(f"diloco.syncer.{name}" for name in names)]
-    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.events"))
+    used = tuple(f"chaoslab.{module}." for module in (*pure, "core.protocol"))
     assert [
         f"{module} imports {name}"
         for module in pure

@@ -32,14 +32,8 @@ from chaoslab.checks.timeline import (
     usual_gap_s,
 )
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import (
-    FaultSkipped,
-    Leaving,
-    MemberLeft,
-    NodeExited,
-    RunFinished,
-    RunOutcome,
-)
+from chaoslab.core.payloads import FaultSkipped, MemberLeft, NodeExited, RunFinished, RunOutcome
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.record.history import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
@@ -355,6 +349,6 @@ def _left(
         if died.payload.node == learner and died.time_s < end_s:
             return Left.DIED, round(died.time_s, 3)
     for dropped in of_learner_between(history, MemberLeft, learner, last_s, end_s):
-        if dropped.payload.reason is not Leaving.SAID_GOODBYE and dropped.time_s < end_s:
+        if dropped.payload.reason is not LeaveReason.SAID_GOODBYE and dropped.time_s < end_s:
             return Left.DROPPED, round(dropped.time_s, 3)
     return None, None

@@ -32,11 +32,11 @@ from chaoslab.core.payloads import (
     Need,
     NodeExited,
     NodeStarted,
-    PushRefusal,
     PushRejected,
     RunLeft,
     UpdateTampered,
 )
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.core.units import Factor, Share, plural, show_share
 from chaoslab.record.history import History
 

@@ -21,14 +21,8 @@ from chaoslab.checks.stretches import holds, union_by_name
 from chaoslab.checks.timeline import before_the_end, fault_windows, members_before
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import (
-    LearnerLeft,
-    Leaving,
-    LeftBecause,
-    MemberLeft,
-    MemberSuspected,
-    NodeExited,
-)
+from chaoslab.core.payloads import LearnerLeft, LeftBecause, MemberLeft, MemberSuspected, NodeExited
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.core.units import Duration, delay
 from chaoslab.record.history import History
 
@@ -135,7 +129,7 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
     for event in before_the_end(history, history.of(MemberSuspected, MemberLeft)):
         learner, time_s = event.payload.learner, event.time_s
         said = event.payload
-        has_left = isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
+        has_left = isinstance(said, MemberLeft) and said.reason is LeaveReason.SAID_GOODBYE
         if has_left and _stopped_s(history, learner) >= time_s:
             continue  # training has ended: its words and the syncer's may arrive in any order
         if not holds(excused.get(learner, ()), time_s):

@@ -35,6 +35,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     Status,
 )
+from chaoslab.core.protocol import Phase
 from chaoslab.record.history import FaultStory, History
 
 _HAD = frozenset({Obstacle.UNDER_FAULT, Obstacle.NOT_ALIVE})
@@ -162,13 +163,13 @@ def phase_over(story: FaultStory, history: History) -> Event | None:
 def _ends(event: Event, said: Payload, at: PhaseReached, source: str) -> bool:
     """Whether an event shows that the node `source` is beyond the phase."""
     match at.phase:
-        case "push":
+        case Phase.PUSH:
             if not isinstance(said, PushAccepted) or said.round != at.round:
                 return False
             return source in (event.source, said.learner)
-        case "donate":
+        case Phase.DONATE:
             return isinstance(said, LearnerJoined) and said.donor == source
-        case "adopt":
+        case Phase.ADOPT:
             if not isinstance(said, LearnerAdopted) or said.fragment != at.fragment:
                 return False
             return source in (event.source, said.learner)

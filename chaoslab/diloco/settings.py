@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal
 
-from chaoslab.core.events import Json
-
 _CHOICES = {
     "contribute": ("all", "ready"),
     "data_parallel": ("off", "rigid", "elastic"),
@@ -147,7 +145,7 @@ class Settings:
         return cls(**_typed(given))
 
 
-def _typed(given: Mapping[str, Json]) -> dict[str, Any]:  # checked here, then passed by name
+def _typed(given: Mapping[str, object]) -> dict[str, Any]:  # checked here, then passed by name
     kinds: dict[type, tuple[type, ...]] = {tuple: (list,), str: (str,), int: (int,), bool: (bool,)}
     defaults = {field.name: field.default for field in fields(Settings)}
     for key, value in given.items():

@@ -16,12 +16,12 @@ from statistics import median
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerLeft,
-    Leaving,
     LeftBecause,
     MemberLeft,
     MemberSuspected,
     RoundMerged,
 )
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.core.units import delay
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import BaseFault, Layer
@@ -122,7 +122,7 @@ class ControlLeave(EndsProcess):
 
         said, dropped = window.own(LearnerLeft), window.own(MemberLeft)
         suspected = window.own(MemberSuspected)
-        is_goodbye = dropped is not None and dropped.payload.reason is Leaving.SAID_GOODBYE
+        is_goodbye = dropped is not None and dropped.payload.reason is LeaveReason.SAID_GOODBYE
         is_asked = said is not None and said.payload.reason is LeftBecause.ASKED
         is_orderly = is_asked and suspected is None and (is_goodbye or not window.was_member)
         left = dropped or exited
@@ -181,7 +181,7 @@ def _how_it_left(
         return f"left because of something else ({said.payload.reason})"
     if dropped is None:
         return "left, but the syncer received no goodbye"
-    if dropped.payload.reason is not Leaving.SAID_GOODBYE:
+    if dropped.payload.reason is not LeaveReason.SAID_GOODBYE:
         return f"left, and the syncer took it for {dropped.payload.reason}"
     return "said goodbye"
 

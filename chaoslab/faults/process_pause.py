@@ -13,12 +13,12 @@ from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     LearnerStep,
     LearnerWaiting,
-    Leaving,
     MemberLeft,
     MemberSuspected,
     NodeProbed,
     PushAccepted,
 )
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import HitsTogether
 from chaoslab.faults.base import BaseFault, Layer
@@ -169,7 +169,7 @@ def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event[Learne
 def _not_hung(window: EvidenceWindow) -> Found | None:
     """What else it did, when it did not hang."""
     states = window.probed_states
-    closed = window.first(MemberLeft, lambda e: e.payload.reason is Leaving.CLOSED)
+    closed = window.first(MemberLeft, lambda e: e.payload.reason is LeaveReason.CLOSED)
     if window.exited:
         text = f"exited ({how_it_ended(window.exited)}) instead of hanging"
         return no_evidence(Code.EXITED_INSTEAD, text)

@@ -13,7 +13,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import fmean, median
 from typing import ClassVar, Self, TypeAlias
 
@@ -23,11 +22,11 @@ from chaoslab.core.payloads import (
     LearnerPushed,
     PushAccepted,
     PushBounded,
-    PushRefusal,
     PushRejected,
     RoundMerged,
     UpdateTampered,
 )
+from chaoslab.core.protocol import Corruption, PushRefusal
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.base import HasStrength
@@ -57,20 +56,11 @@ _TAKEN_FACTOR = 1e6
 """The syncer refuses values that are too large to be any."""
 
 
-class Tampering(StrEnum):
-    """What becomes of a push, in the words of the learner's test hook."""
-
-    NAN = "nan"
-    SCALED = "scaled"
-    STALE = "stale"
-    DUPLICATE = "duplicate"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTamper(AsksHook):
     """Spoil every outer gradient that the victim pushes, under an honest header."""
 
-    how: Tampering = Tampering.NAN
+    how: Corruption = Corruption.NAN
     """nan: one value becomes NaN; scaled: all are multiplied by `factor`; stale: an earlier push is
     sent again with its old counters; duplicate: each push is sent twice."""
     factor: float = 1000.0
@@ -94,15 +84,15 @@ norms, of a factor below 0 also their cosines with its peers' updates"
     @property
     def may_silence(self) -> bool:
         """Not if its pushes are taken: once of two, and shortened where they are too large."""
-        is_taken = self.how is Tampering.SCALED and abs(self.factor) <= _TAKEN_FACTOR
-        return not (is_taken or self.how is Tampering.DUPLICATE)
+        is_taken = self.how is Corruption.SCALED and abs(self.factor) <= _TAKEN_FACTOR
+        return not (is_taken or self.how is Corruption.DUPLICATE)
 
     def milder(self) -> Iterator[Self]:
         """With a smaller factor, where there is one."""
-        return HasStrength.milder(self) if self.how is Tampering.SCALED else iter(())
+        return HasStrength.milder(self) if self.how is Corruption.SCALED else iter(())
 
     def asked(self) -> Mapping[str, Json]:
-        factor: dict[str, Json] = {"factor": self.factor} if self.how is Tampering.SCALED else {}
+        factor: dict[str, Json] = {"factor": self.factor} if self.how is Corruption.SCALED else {}
         return {"kind": self.how.value, **factor}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -113,13 +103,13 @@ norms, of a factor below 0 also their cosines with its peers' updates"
             has_pushed = window.first(LearnerPushed) is not None
             return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
         match self.how:
-            case Tampering.NAN:
+            case Corruption.NAN:
                 return _look_nan(window, tampered)
-            case Tampering.SCALED:
+            case Corruption.SCALED:
                 return _look_scaled(window, tampered, self.factor)
-            case Tampering.STALE:
+            case Corruption.STALE:
                 return _look_stale(window, tampered)
-            case Tampering.DUPLICATE:
+            case Corruption.DUPLICATE:
                 return _look_doubled(window, tampered)
 
 

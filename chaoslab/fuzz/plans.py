@@ -21,6 +21,7 @@ from chaoslab.checks.quorum import QuorumProgress
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.versions import Versions
 from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.protocol import SYNCER_PHASES, Phase
 from chaoslab.faults.base import Fault, ShapesLinks, variants
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.process import ProcessKill
@@ -28,7 +29,6 @@ from chaoslab.fleet.base import Role
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.plan.file.conventions import is_required
 from chaoslab.plan.model import (
-    SYNCER_PHASES,
     Baseline,
     CheckSpec,
     FaultPlan,
@@ -36,7 +36,6 @@ from chaoslab.plan.model import (
     FleetSpec,
     Limits,
     Outage,
-    Phase,
     Pick,
     Stop,
     Target,

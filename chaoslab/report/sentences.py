@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.core.terminal import one_line
 from chaoslab.core.units import delay, plural
 from chaoslab.core.units import elapsed as seconds
@@ -49,7 +50,7 @@ def describe(event: Event, *, also_samples: bool = False) -> Sentence | None:
         return None
     said = event.payload
     is_orderly = (isinstance(said, payloads.NodeExited) and said.exit_code == 0) or (
-        isinstance(said, payloads.MemberLeft) and said.reason is payloads.Leaving.SAID_GOODBYE
+        isinstance(said, payloads.MemberLeft) and said.reason is LeaveReason.SAID_GOODBYE
     )
     text = one_line(write(said))
     return Sentence(

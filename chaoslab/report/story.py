@@ -17,20 +17,12 @@ from typing import Any, ClassVar, Self
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import Action, Obstacle
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
 from chaoslab.report.samples import COUNTS, Samples
 from chaoslab.report.sentences import Sentence, Tone, describe, is_notable, seconds
-from chaoslab.report.story_parts import (
-    LEARNER,
-    SYNCER,
-    Baseline,
-    Fault,
-    Link,
-    Node,
-    Rounds,
-    State,
-)
+from chaoslab.report.story_parts import LEARNER, SYNCER, Baseline, Fault, Link, Node, Rounds, State
 
 _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
@@ -324,10 +316,10 @@ class RunStory:
     def _left(self, event: Event[payloads.MemberLeft]) -> None:
         node, reason = self.nodes.get(event.payload.learner), event.payload.reason
         is_gone = {State.DEAD, State.ENDED, State.REJOINING}
-        if node is None or node.state in is_gone or reason is payloads.Leaving.CLOSED:
+        if node is None or node.state in is_gone or reason is LeaveReason.CLOSED:
             return
         gone = State.ENDED if self.phase == "stop" else State.LEFT
-        said_goodbye = reason is payloads.Leaving.SAID_GOODBYE
+        said_goodbye = reason is LeaveReason.SAID_GOODBYE
         node.enter(gone if said_goodbye else State.DROPPED, event.time_s)
         node.gone_s = event.time_s
 

@@ -20,6 +20,7 @@ from chaoslab.core.payloads import (
     SyncerBlocked,
     SyncerFreed,
 )
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Contribution, Member, Merge
@@ -171,7 +172,8 @@ class Commits:
         largest = max([abs(scale) for scale, excess in pairs if excess is None], default=1.0)
         commit = _Commit(merge=merge, line=line, given=given, largest=largest)
         self._reach(
-            "quorum", merge, lambda: self._work("merge_s", lambda: self._bound(commit, excesses))
+            Phase.QUORUM, merge,
+            lambda: self._work("merge_s", lambda: self._bound(commit, excesses)),
         )  # fmt: skip
 
     def _bound(self, commit: _Commit, excesses: Sequence[Excess | None]) -> None:
@@ -186,7 +188,7 @@ class Commits:
                     fragment=merge.fragment,
                     **flat(excess),
                 )
-        self._reach("before_write", merge, lambda: self._write(commit))
+        self._reach(Phase.BEFORE_WRITE, merge, lambda: self._write(commit))
 
     def _write(self, commit: _Commit) -> None:
         """To disk, again and again while it refuses."""
@@ -216,7 +218,7 @@ class Commits:
         disk.commit_log.append(commit.line)
         self._process.say(RoundStored, **merge.place, took_s=took_s)
         self._reach(
-            "written", merge,
+            Phase.WRITTEN, merge,
             lambda: self._work("publish_s", lambda: self._publish_to_first(commit)),
         )  # fmt: skip
 
@@ -228,7 +230,9 @@ class Commits:
             self._announce(commit, None)
             return
         self._published.send(first, fragment)
-        self._process.reach_on_main("publish", lambda: self._announce(commit, first), **merge.place)
+        self._process.reach_on_main(
+            Phase.PUBLISH, lambda: self._announce(commit, first), **merge.place
+        )
 
     def _announce(self, commit: _Commit, first: Member | None) -> None:
         """Publish to all others, and report."""
@@ -280,7 +284,7 @@ class Commits:
     def _work(self, cost: str, act: Callable[[], None]) -> None:
         self._process.work(self._process.round_work_s(cost), act)
 
-    def _reach(self, phase: str, merge: Merge, then: Callable[[], None]) -> None:
+    def _reach(self, phase: Phase, merge: Merge, then: Callable[[], None]) -> None:
         self._process.reach(phase, then, **merge.place)
 
 

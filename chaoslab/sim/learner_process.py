@@ -10,6 +10,7 @@ from functools import partial
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.settings import learning_rate
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
@@ -173,7 +174,7 @@ class LearnerProcess(Process):
             self.tell_of_itself(LearnerAdopted, epoch=self.messenger.epoch, **data)
             self.adopt(counters, then)
 
-        self.reach("adopt", told, fragment=published.fragment, version=published.version)
+        self.reach(Phase.ADOPT, told, fragment=published.fragment, version=published.version)
 
     # ---------------------------------------------------------------- its end of streams
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerFenced, LearnerPushed, UpdateTampered
+from chaoslab.core.protocol import Corruption, Phase
 from chaoslab.diloco.syncer.decisions import Hello, Offer
 from chaoslab.sim.connection import Connection, Handlers
 from chaoslab.sim.counters import Counters, Snapshot
@@ -225,7 +226,7 @@ class Messenger:
         self._process.work(
             self._process.round_work_s("push_s"),
             lambda: self._process.reach(
-                "push", send, round=message.offer.round, fragment=message.offer.fragment
+                Phase.PUSH, send, round=message.offer.round, fragment=message.offer.fragment
             ),
         )
 
@@ -246,7 +247,7 @@ class Messenger:
 
         self._process.work(
             self._process.takes(self._costs.pack_s),
-            lambda: self._process.reach("donate", send),
+            lambda: self._process.reach(Phase.DONATE, send),
         )
 
 
@@ -267,14 +268,14 @@ class Tampering:
     """
 
     def __init__(self) -> None:
-        self._kind = ""
+        self._kind: Corruption | None = None
         self._factor = 1.0
         self._earlier: dict[int, Offer] = {}
         """By fragment: the push that a stale one repeats."""
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
         """Begin what `facts` describe, or end it."""
-        self._kind = str(facts.get("kind", ""))
+        self._kind = Corruption(str(facts["kind"])) if facts else None
         self._factor = float(str(facts.get("factor", 1.0)))
         self._earlier.clear()
 
@@ -283,20 +284,20 @@ class Tampering:
     ) -> tuple[Sequence[tuple[Offer, float]], Mapping[str, Json] | None]:
         """Headers to send, each with the scale of its values, and what is said of it."""
         honest = (offer, 1.0)
-        if self._kind == "stale":
+        if self._kind is Corruption.STALE:
             earlier = self._earlier.setdefault(offer.fragment, offer)
             if earlier.base_version == offer.base_version:
                 return [honest], None
         said: dict[str, Json] = {"how": self._kind, "factor": None}
         match self._kind:
-            case "nan":
+            case Corruption.NAN:
                 return [(offer, math.nan)], said
-            case "scaled":
+            case Corruption.SCALED:
                 return [(offer, self._factor)], {**said, "factor": self._factor}
-            case "stale":
+            case Corruption.STALE:
                 again = replace(self._earlier[offer.fragment], round=offer.round)
                 return [(again, 1.0)], said
-            case "duplicate":
+            case Corruption.DUPLICATE:
                 return [honest, honest], said
-            case _:
+            case None:
                 return [honest], None

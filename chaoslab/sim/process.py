@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import ClockRead, Payload, PhaseReached
+from chaoslab.core.protocol import Phase
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Priority, Timer
@@ -76,7 +77,7 @@ class Process:
             "watch": self._watch, "go": self._let_all_go, "clock": self._set_clocks,
         }  # fmt: skip
         self._releases: dict[str, Timer] = {}
-        self._watched: dict[str, _Watch] = {}
+        self._watched: dict[Phase, _Watch] = {}
         self._waiting: list[_Wait] = []
         self._is_waiting = False
         """Whether its main thread waits at a point of the protocol."""
@@ -226,15 +227,15 @@ class Process:
         if isinstance(for_s, int | float):
             self._releases[do] = self.later_beside(HOOK_S + for_s, lambda: hook({}))
 
-    def reach(self, phase: str, then: Act, **facts: Json) -> None:
+    def reach(self, phase: Phase, then: Act, **facts: Json) -> None:
         """A protocol point: announced if it is watched; `then` comes after its wait."""
         self._reach(phase, then, facts, is_main=False)
 
-    def reach_on_main(self, phase: str, then: Act, **facts: Json) -> None:
+    def reach_on_main(self, phase: Phase, then: Act, **facts: Json) -> None:
         """The same where the main thread waits meanwhile, and nothing else of it goes on."""
         self._reach(phase, then, facts, is_main=True)
 
-    def _reach(self, phase: str, then: Act, facts: Mapping[str, Json], *, is_main: bool) -> None:
+    def _reach(self, phase: Phase, then: Act, facts: Mapping[str, Json], *, is_main: bool) -> None:
         watch = self._watched.pop(phase, None)
         if watch is None:
             then()
@@ -270,7 +271,7 @@ class Process:
             return
         wait_s = facts.get("wait_s")
         asked_s = float(wait_s) if isinstance(wait_s, int | float) else 0.0
-        self._watched[str(facts["phase"])] = _Watch(max(0.0, asked_s))
+        self._watched[Phase(str(facts["phase"]))] = _Watch(max(0.0, asked_s))
 
     def _let_all_go(self, _: Mapping[str, Json]) -> None:
         for wait in tuple(self._waiting):

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from chaoslab.core.payloads import PushAccepted, PushRejected
-from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
+from chaoslab.core.protocol import PushRefusal
+from chaoslab.diloco.syncer.decisions import Member, Offer
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.commits import Commits
 from chaoslab.sim.messages import PushMessage, flat
@@ -53,11 +54,11 @@ class PushHandler:
         epoch, offer = message.epoch, message.offer
         examined = self._examined.setdefault(stream.number, set())
         if self._sessions.epoch(stream) != epoch:
-            self._reject(self._sessions.member(stream), Refusal.FENCED, offer, epoch=epoch)
+            self._reject(self._sessions.member(stream), PushRefusal.FENCED, offer, epoch=epoch)
         elif not offer.c_steps:
             self._policy.decline(self._process.now_s, epoch, offer)
         elif offer.round in examined:
-            self._reject(self._policy.membership.find(epoch), Refusal.REPLAY, offer)
+            self._reject(self._policy.membership.find(epoch), PushRefusal.REPLAY, offer)
         elif refusal := self._policy.offer(epoch, offer):
             self._refuse(epoch, offer, refusal)
         else:
@@ -71,9 +72,9 @@ class PushHandler:
         member = self._sessions.member(stream)
         self._examined.get(stream.number, set()).discard(offer.round)
         if self._sessions.epoch(stream) != epoch or member is None:
-            self._reject(member, Refusal.FENCED, offer, epoch=epoch)
+            self._reject(member, PushRefusal.FENCED, offer, epoch=epoch)
         elif math.isnan(message.scale):
-            self._refuse(epoch, offer, Refusal.NOT_FINITE)
+            self._refuse(epoch, offer, PushRefusal.NOT_FINITE)
         elif refusal := self._policy.offer(epoch, offer):
             self._refuse(epoch, offer, refusal)
         else:
@@ -88,12 +89,12 @@ class PushHandler:
             self._policy.accept(self._process.now_s, epoch, offer)
         self._taken(stream)
 
-    def _refuse(self, epoch: int, offer: Offer, refusal: Refusal) -> None:
+    def _refuse(self, epoch: int, offer: Offer, refusal: PushRefusal) -> None:
         self._reject(self._policy.membership.find(epoch), refusal, offer)
         self._policy.reject_answer(self._process.now_s, epoch, offer.round)
 
     def _reject(
-        self, member: Member | None, refusal: Refusal, offer: Offer, *, epoch: int | None = None
+        self, member: Member | None, refusal: PushRefusal, offer: Offer, *, epoch: int | None = None
     ) -> None:
         self.rejected[refusal.value] += 1
         known_epoch = member.epoch if member else 0

@@ -12,8 +12,9 @@ from functools import partial
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import MemberRefused, SyncerFinal, SyncerReady
+from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import LeaveReason, Refusal, Welcome
+from chaoslab.diloco.syncer.decisions import Welcome
 from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.action_executor import ActionExecutor
@@ -180,7 +181,7 @@ class Syncer(Process):
         try:
             actions = self.policy.hello(self.now_s, hello)
         except Refused as refusal:
-            self._pushes.rejected[Refusal.HELLO.value] += 1
+            self._pushes.rejected[PushRefusal.HELLO.value] += 1
             self.say(
                 MemberRefused,
                 learner=hello.learner,

@@ -23,7 +23,6 @@ from chaoslab.core.payloads import (
     Contributor,
     LearnerJoined,
     LearnerStep,
-    Leaving,
     MemberJoined,
     MemberLeft,
     NodeExited,
@@ -36,6 +35,7 @@ from chaoslab.core.payloads import (
     TrainerSaid,
     What,
 )
+from chaoslab.core.protocol import LeaveReason
 
 _SOURCE = "harness"
 _TOGETHER = 0.25
@@ -208,7 +208,7 @@ class Whole:
     def _join(self, worker: _Worker, step: int, said: TrainerSaid) -> Iterator[Payload]:
         """It trains: for the first time in this life, or in its process from an earlier step."""
         if worker.epoch is not None:
-            yield from self._left(worker, Leaving.FENCED)
+            yield from self._left(worker, LeaveReason.FENCED)
         is_first = worker.epoch is None and worker.incarnation == 1 and worker.resumed is None
         source = "initial" if is_first else _CHECKPOINT
         self._epoch += 1
@@ -300,7 +300,9 @@ class Whole:
         if has_finished:
             yield from self._stopped(f"{worker.name} has finished at step {worker.step:,}")
         if worker.epoch is not None:
-            yield from self._left(worker, Leaving.SAID_GOODBYE if has_finished else Leaving.CLOSED)
+            yield from self._left(
+                worker, LeaveReason.SAID_GOODBYE if has_finished else LeaveReason.CLOSED
+            )
         self._open.pop(worker.name, None)
         if self._open and not self._members() - self._open.keys():
             yield from self._merge()
@@ -324,7 +326,7 @@ class Whole:
                 was_asked=self._is_asked,
             )
 
-    def _left(self, worker: _Worker, reason: Leaving) -> Iterator[Payload]:
+    def _left(self, worker: _Worker, reason: LeaveReason) -> Iterator[Payload]:
         members = self._members() - {worker.name}
         yield MemberLeft(
             learner=worker.name,

@@ -8,15 +8,15 @@ must always be true. `settle` then lets everybody behave, and training must go o
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.settings import Settings, Source
-from chaoslab.diloco.syncer.decisions import (  # fmt: skip
+from chaoslab.diloco.syncer.decisions import (
     Abandon,
     Action,
     Contribution,
     Donate,
     Drop,
     Hello,
-    LeaveReason,
     Merge,
     Offer,
     Progress,

@@ -1,7 +1,6 @@
 """Codes of evidence: those of chaoslab, and those that a fault of another package brings."""
 
-from chaoslab.core.payloads import IdlePeriod, Leaving, PushRefusal, Status
-from chaoslab.diloco.syncer.decisions import LeaveReason, Refusal
+from chaoslab.core.payloads import IdlePeriod, Status
 from chaoslab.faults.evidence.base import Evidence, EvidenceCode
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import no_evidence
@@ -26,8 +25,3 @@ def test_a_code_of_another_package_has_its_status_like_those_of_chaoslab() -> No
 
 def test_codes_of_chaoslab_have_no_dot_which_those_of_others_have() -> None:
     assert not [code for code in Code if "." in code]
-
-
-def test_reasons_in_the_record_are_those_that_the_syncer_gives() -> None:
-    assert {one.value for one in PushRefusal} == {one.value for one in Refusal}
-    assert {one.value for one in Leaving} == {one.value for one in LeaveReason}

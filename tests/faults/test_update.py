@@ -4,13 +4,14 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.protocol import Corruption
 from chaoslab.faults.base import Fault, variants
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.update import Tampering, UpdateTamper
+from chaoslab.faults.update import UpdateTamper
 from tests.faults.fault_record import Case, case, each_of
 from tests.faults.test_process import Record
 
-SCALED, STALE, DUPLICATE = Tampering.SCALED, Tampering.STALE, Tampering.DUPLICATE
+SCALED, STALE, DUPLICATE = Corruption.SCALED, Corruption.STALE, Corruption.DUPLICATE
 ALL = (*variants(UpdateTamper()),)
 
 # ---------------------------------------------------------------- evidence from written records
@@ -46,7 +47,7 @@ class Pushes(Record):
         for round_ in rounds:
             about: dict[str, Json] = {"round": round_, "fragment": 0}
             self.add(time_s, Kind.LEARNER_PUSHED, base_version=round_ - 1, **about)
-            self.add(time_s, Kind.UPDATE_TAMPERED, how="something", factor=None, **about)
+            self.add(time_s, Kind.UPDATE_TAMPERED, how="nan", factor=None, **about)
         return self
 
 

@@ -7,15 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.syncer import resume
-from chaoslab.diloco.syncer.decisions import (
-    Abandon,
-    Action,
-    Hello,
-    LeaveReason,
-    Member,
-    SendAll,
-)
+from chaoslab.diloco.syncer.decisions import Abandon, Action, Hello, Member, SendAll
 from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rounds import Round, Rounds

@@ -9,11 +9,12 @@ from itertools import chain, pairwise
 import pytest
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.fuzz.plans import draw, is_possible, simulated
 from chaoslab.fuzz.search import HARNESS, Trial, run, shrink, try_seeds
 from chaoslab.plan.file import resolved_yaml
-from chaoslab.plan.model import FaultPlan, Phase
+from chaoslab.plan.model import FaultPlan
 from chaoslab.replay.minimise import Ending
 
 SEEDS = range(12)

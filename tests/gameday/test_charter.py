@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chaoslab.core.protocol import Phase
 from chaoslab.gameday.charter import charter_page
 from chaoslab.plan.file import load
 from chaoslab.plan.model import (
@@ -17,7 +18,6 @@ from chaoslab.plan.model import (
     GameDay,
     Limits,
     Outage,
-    Phase,
     Pick,
     Target,
     Trigger,

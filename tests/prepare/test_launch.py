@@ -10,6 +10,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.hosts.membership import SECRET
 from chaoslab.diloco.learner.inner_steps import InnerSettings
 from chaoslab.diloco.learner.options import parser
@@ -28,7 +29,6 @@ from chaoslab.plan.model import (
     LearnerGroup,
     Outage,
     Outer,
-    Phase,
     Stop,
     Target,
     Training,

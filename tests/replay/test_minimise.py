@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from chaoslab.core.protocol import Corruption
 from chaoslab.faults.base import HasStrength
 from chaoslab.faults.catalogue import FAULTS as ALL
 from chaoslab.faults.clock import ClockDrift, ClockStep
@@ -18,19 +19,11 @@ from chaoslab.faults.network_packets import NetworkPackets
 from chaoslab.faults.network_wan import NetworkRegionProfile
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill
 from chaoslab.faults.storage_room import StorageSlowDisk
-from chaoslab.faults.update import Tampering, UpdateTamper
+from chaoslab.faults.update import UpdateTamper
 from chaoslab.links.effects import Direction
 from chaoslab.links.profiles import profile
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.replay.minimise import (
-    Answer,
-    Budget,
-    Candidate,
-    Ending,
-    Minimised,
-    fewest,
-    minimise,
-)
+from chaoslab.replay.minimise import Answer, Budget, Candidate, Ending, Minimised, fewest, minimise
 
 PLENTY = 1000
 
@@ -138,10 +131,10 @@ def test_strengths_are_halved_each_alone_and_four_times_at_most_while_it_fails(
         (ClockDrift(rate=1.2), [ClockDrift(rate=1.1)]),
         (ClockStep(by_s=300.0), [ClockStep(by_s=150.0)]),
         (
-            UpdateTamper(how=Tampering.SCALED, factor=-999.0),
-            [UpdateTamper(how=Tampering.SCALED, factor=-499.0)],
+            UpdateTamper(how=Corruption.SCALED, factor=-999.0),
+            [UpdateTamper(how=Corruption.SCALED, factor=-499.0)],
         ),
-        (UpdateTamper(how=Tampering.NAN), []),
+        (UpdateTamper(how=Corruption.NAN), []),
         (StorageSlowDisk(rate_bytes_per_s=1e5), [StorageSlowDisk(rate_bytes_per_s=2e5)]),
         (ProcessCrashLoop(times=3), [ProcessCrashLoop(times=1)]),
         (ProcessCrashLoop(times=1), []),

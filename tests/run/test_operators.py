@@ -10,7 +10,8 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import Action, FaultHeld, OperatorActed, OperatorRefused
-from chaoslab.plan.model import GameDay, Phase, Trigger
+from chaoslab.core.protocol import Phase
+from chaoslab.plan.model import GameDay, Trigger
 from chaoslab.record.history import History
 from chaoslab.record.journal_file import JournalFile
 from chaoslab.run.operators import Inbox, Note, Order, Predict

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.plan.model import Injection, Phase, Trigger
+from chaoslab.core.protocol import Phase
+from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.history import History
 from tests.fake_faults import FakeKill
 from tests.stage import PLAN, Stage, ending, the

@@ -5,7 +5,6 @@ from itertools import pairwise
 from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerStep,
-    Leaving,
     MemberLeft,
     PushAccepted,
     RoundMerged,
@@ -14,6 +13,7 @@ from chaoslab.core.payloads import (
     SyncerStopRuleMet,
     What,
 )
+from chaoslab.core.protocol import LeaveReason
 from tests.trainers.script_story import ScriptStory
 
 
@@ -63,7 +63,7 @@ def test_an_earlier_step_in_the_same_process_begins_a_membership_anew() -> None:
     history = story.train(3).history()
     joins = [event.payload for event in history.of(LearnerJoined)]
     assert [(one.incarnation, one.step) for one in joins] == [(1, 0), (1, 20)]
-    assert [event.payload.reason for event in history.of(MemberLeft)] == [Leaving.FENCED]
+    assert [event.payload.reason for event in history.of(MemberLeft)] == [LeaveReason.FENCED]
 
 
 def test_one_reports_for_all_that_run() -> None:
@@ -82,7 +82,7 @@ def test_training_ends_when_the_furthest_worker_has_finished() -> None:
     history = story.exit("worker-0", code=0).exit("worker-1", code=0).history()
     (met,), (stopped,) = history.of(SyncerStopRuleMet), history.of(SyncerStopped)
     assert met.seq < stopped.seq
-    assert {event.payload.reason for event in history.of(MemberLeft)} == {Leaving.SAID_GOODBYE}
+    assert {event.payload.reason for event in history.of(MemberLeft)} == {LeaveReason.SAID_GOODBYE}
     (final,) = history.of(SyncerFinal)
     assert (final.payload.was_asked, final.payload.committed_tokens) == (False, 20)
 
@@ -93,7 +93,7 @@ def test_a_worker_that_ends_far_behind_the_others_does_not_end_training() -> Non
     story = ScriptStory().train(5).kill("worker-0").train(20).heal("worker-0", at=0).train(1)
     history = story.exit("worker-0", code=0).history()
     assert not history.of(SyncerStopped)
-    assert history.of(MemberLeft)[-1].payload.reason is Leaving.CLOSED
+    assert history.of(MemberLeft)[-1].payload.reason is LeaveReason.CLOSED
 
 
 def test_a_word_of_a_former_life_counts_for_nothing() -> None:

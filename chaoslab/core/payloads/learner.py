@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from chaoslab.core.events import Kind, Payload
 from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed, Round
+from chaoslab.core.protocol import Corruption
 
 
 class LeftBecause(StrEnum):
@@ -122,8 +123,7 @@ class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):
 class UpdateTampered(Round, OfLearner, kind=Kind.UPDATE_TAMPERED):
     """Its test hook corrupted this push before it was sent."""
 
-    how: str
-    """Kind of corruption: a `diloco.learner.tampering.Corruption`."""
+    how: Corruption
     factor: float | None = None
 
 

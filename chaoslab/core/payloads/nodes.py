@@ -7,6 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from chaoslab.core.events import Json, Kind, Payload
+from chaoslab.core.protocol import Phase
 
 
 class _OfProcess(Payload):
@@ -243,8 +244,7 @@ class _ByItself(Payload):
 class PhaseReached(_ByItself, kind=Kind.PHASE_REACHED):
     """A node that was asked to announce a point of the protocol is there."""
 
-    phase: str
-    """The point that was reached: a `diloco.node.phases.Phase`."""
+    phase: Phase
     is_waiting: bool = False
     """It waits there for the harness."""
     round: int | None = None

@@ -2,34 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from enum import StrEnum
 
 from chaoslab.core.events import Kind, Payload
-
-
-class Leaving(StrEnum):
-    """Why the syncer ended a membership."""
-
-    CLOSED = "closed"
-    NO_PROGRESS = "no_progress"
-    SAID_GOODBYE = "said_goodbye"
-    FENCED = "fenced"
-
-
-class PushRefusal(StrEnum):
-    """Why the syncer refused a push."""
-
-    HELLO = "hello"
-    """The learner was not admitted; `member.refused` has the reason."""
-    FENCED = "fenced"
-    LATE = "late"
-    UNKNOWN_ROUND = "unknown_round"
-    NOT_ASKED = "not_asked"
-    STALE = "stale"
-    REPLAY = "replay"
-    WRONG_COUNTS = "wrong_counts"
-    MALFORMED = "malformed"
-    NOT_FINITE = "not_finite"
+from chaoslab.core.protocol import LeaveReason, PushRefusal
 
 
 class SyncerReady(Payload, kind=Kind.SYNCER_READY):
@@ -139,7 +114,7 @@ class MemberRecovered(Membership, kind=Kind.MEMBER_RECOVERED):
 
 class MemberLeft(Membership, kind=Kind.MEMBER_LEFT):
     members: int
-    reason: Leaving
+    reason: LeaveReason
 
 
 class Contributor(Membership):
@@ -229,7 +204,7 @@ class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):
     """
 
     reason: PushRefusal
-    """Why it was refused: a `PushRefusal`, as in `diloco.syncer.decisions.Refusal`."""
+    """Why it was refused."""
     c_tokens: float
     detail: str = ""
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from chaoslab.core.payloads import CheckpointGiven, LearnerFenced, LearnerPushed
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
@@ -31,7 +32,7 @@ from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.codec import Codec, MalformedPayload, encode
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import Bytes

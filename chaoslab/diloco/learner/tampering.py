@@ -15,13 +15,13 @@ Only in learners started with `--test-hooks`. `update.tampered` reports what was
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import UpdateTampered
+from chaoslab.core.protocol import Corruption
 from chaoslab.diloco.model.codec import Codec, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.events import Emit
@@ -30,15 +30,6 @@ from chaoslab.diloco.wire.frames import Bytes
 
 Outgoing: TypeAlias = tuple[pb.Push, Callable[[], Bytes]]
 """A header, and a function that makes its payload on the sender's thread."""
-
-
-class Corruption(StrEnum):
-    """Kind of corruption of a push."""
-
-    NAN = "nan"
-    SCALED = "scaled"
-    STALE = "stale"
-    DUPLICATE = "duplicate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

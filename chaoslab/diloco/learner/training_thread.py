@@ -26,6 +26,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     LearnerWaiting,
 )
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
 from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
@@ -36,7 +37,7 @@ from chaoslab.diloco.learner.round_wait import TURN_S, RoundWait
 from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 

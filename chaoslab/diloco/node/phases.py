@@ -11,31 +11,12 @@ no time. Most protocol errors occur between two steps that belong together; the 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import PhaseReached
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.hooks import Hooks
-
-
-class Phase(StrEnum):
-    """All points, in the order of a round; the first four are the syncer's, the rest learners'."""
-
-    QUORUM = "quorum"
-    """Enough learners answered: the round is closed and not merged yet."""
-    BEFORE_WRITE = "before_write"
-    """Merged in memory, nothing written."""
-    WRITTEN = "written"
-    """On disk with its line of the commit log; not published."""
-    PUBLISH = "publish"
-    """Sent to the first learner, not to the others."""
-    PUSH = "push"
-    """A learner has sent part of a push."""
-    DONATE = "donate"
-    """A donor has sent part of its checkpoint."""
-    ADOPT = "adopt"
-    """A learner has adopted a version of a fragment and not reported it yet."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -22,8 +22,9 @@ from chaoslab.core.payloads import (
     SyncerStopped,
     SyncerStopRuleMet,
 )
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import (

@@ -18,8 +18,9 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 
 from chaoslab.core.payloads import PushBounded, RoundStored
+from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused

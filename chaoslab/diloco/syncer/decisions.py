@@ -4,35 +4,10 @@
 """
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import NamedTuple, Self
 
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.settings import Source
-
-
-class LeaveReason(StrEnum):
-    """Reason why a membership ended."""
-
-    CLOSED = "closed"
-    NO_PROGRESS = "no_progress"
-    SAID_GOODBYE = "said_goodbye"
-    FENCED = "fenced"
-
-
-class Refusal(StrEnum):
-    """Reason for refusing a push or a hello."""
-
-    HELLO = "hello"
-    """A learner was not admitted; `member.refused` has the reason."""
-    FENCED = "fenced"
-    LATE = "late"
-    UNKNOWN_ROUND = "unknown_round"
-    NOT_ASKED = "not_asked"
-    STALE = "stale"
-    REPLAY = "replay"
-    WRONG_COUNTS = "wrong_counts"
-    MALFORMED = "malformed"
-    NOT_FINITE = "not_finite"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,8 +14,9 @@ Part of the policy: no I/O, no clock, standard library only.
 
 from collections.abc import Container
 
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Drop, Hello, LeaveReason, Member, SuspicionChange
+from chaoslab.diloco.syncer.decisions import Drop, Hello, Member, SuspicionChange
 
 _PACES = 8
 

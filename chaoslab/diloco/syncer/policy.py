@@ -18,6 +18,7 @@ waits for a member that has left, and training stops only between rounds.
 
 from collections.abc import Sequence
 
+from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.communicators import Communicators
 from chaoslab.diloco.syncer.decisions import (
@@ -25,10 +26,8 @@ from chaoslab.diloco.syncer.decisions import (
     Contribution,
     Drop,
     Hello,
-    LeaveReason,
     Offer,
     Progress,
-    Refusal,
     SendAll,
     Stop,
     Welcome,
@@ -179,14 +178,14 @@ class Policy:
 
     # ------------------------------------------------------------ pushes
 
-    def offer(self, epoch: int, offer: Offer) -> Refusal | None:
+    def offer(self, epoch: int, offer: Offer) -> PushRefusal | None:
         """Why a push is refused, judged by its header before its payload is decoded; None if
         accepted.
 
         Tokens that the learner has not reported as trained cannot be contributed.
         """
         member = self.membership.find(epoch)
-        return Refusal.FENCED if member is None else self.rounds.judge(member, offer)
+        return PushRefusal.FENCED if member is None else self.rounds.judge(member, offer)
 
     def accept(self, now_s: float, epoch: int, offer: Offer) -> None:
         """Add a valid push to its round. Call only after `offer` returned None."""

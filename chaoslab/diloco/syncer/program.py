@@ -27,6 +27,7 @@ from functools import partial
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import RoundMerged, StreamRefused, SyncerFinal, SyncerReady
+from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import Emit, now_s, say
 from chaoslab.diloco.node.health import HealthFile
@@ -35,7 +36,7 @@ from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
-from chaoslab.diloco.syncer.decisions import LeaveReason, Progress, Refusal, Welcome
+from chaoslab.diloco.syncer.decisions import Progress, Welcome
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.options import (
@@ -193,7 +194,7 @@ class Syncer:
         elif isinstance(event, Closed):
             sender = self._sessions.member(session)
             if event.is_garbled and sender is not None:
-                self._rejections.push(sender, Refusal.MALFORMED, detail=event.reason)
+                self._rejections.push(sender, PushRefusal.MALFORMED, detail=event.reason)
             self._end_session(session, LeaveReason.CLOSED)
 
     def _dispatch(self, session: int, received: Received[pb.FromLearner]) -> None:
@@ -238,7 +239,7 @@ class Syncer:
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
         if mistake := self.policy.impossible(report):
             member = self._sessions.member(session)
-            self._rejections.push(member, Refusal.MALFORMED, detail=mistake)
+            self._rejections.push(member, PushRefusal.MALFORMED, detail=mistake)
             self._end_session(session, LeaveReason.CLOSED)
             self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=mistake)))
             return

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from chaoslab.core.payloads import PushAccepted
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
-from chaoslab.diloco.syncer.decisions import Offer, Refusal
+from chaoslab.diloco.syncer.decisions import Offer
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Update
 from chaoslab.diloco.syncer.rejections import Rejections
@@ -60,14 +61,14 @@ class PushHandler:
         epoch, push, offer = message.epoch, message.push, messages.offer(message.push)
         if self._sessions.epoch(session) != epoch:  # an ended membership, or another learner's
             sender = self._sessions.member(session)
-            self._rejections.push(sender, Refusal.FENCED, offer=offer, epoch=epoch)
+            self._rejections.push(sender, PushRefusal.FENCED, offer=offer, epoch=epoch)
         elif push.base_version < 0:
             self._seeding.receive(epoch, push, payload)
         elif not push.c_steps and not payload:  # declined: it has nothing for this round
             self._policy.decline(self._now(), epoch, offer)
         elif offer.round in self._examined[session]:
             member = self._policy.membership.find(epoch)
-            self._rejections.push(member, Refusal.REPLAY, offer=offer)
+            self._rejections.push(member, PushRefusal.REPLAY, offer=offer)
         elif refusal := self._policy.offer(epoch, offer):
             self._refuse(epoch, offer, refusal)
         else:
@@ -87,23 +88,23 @@ class PushHandler:
 
     # ------------------------------------------------------------ for a round
 
-    def _examine(self, push: pb.Push, payload: memoryview | None) -> Update | Refusal:
+    def _examine(self, push: pb.Push, payload: memoryview | None) -> Update | PushRefusal:
         """The outer gradient of a push, or why it is refused; on any thread."""
         try:
             fragment = self._syncer_state.fragment(push.fragment)
             return self._syncer_state.pushes.examine(fragment, push.codec, payload)
         except NotFinite:
-            return Refusal.NOT_FINITE
+            return PushRefusal.NOT_FINITE
         except MalformedPayload:
-            return Refusal.MALFORMED
+            return PushRefusal.MALFORMED
 
-    def _take(self, session: int, epoch: int, offer: Offer, found: Update | Refusal) -> None:
+    def _take(self, session: int, epoch: int, offer: Offer, found: Update | PushRefusal) -> None:
         """Keep an examined push for its round, if it may still be merged."""
         self._examined[session].discard(offer.round)
         member = self._sessions.member(session)
         if self._sessions.epoch(session) != epoch or member is None:
-            self._rejections.push(member, Refusal.FENCED, offer=offer, epoch=epoch)
-        elif isinstance(found, Refusal):
+            self._rejections.push(member, PushRefusal.FENCED, offer=offer, epoch=epoch)
+        elif isinstance(found, PushRefusal):
             self._refuse(epoch, offer, found)
         elif refusal := self._policy.offer(epoch, offer):  # its round has ended meanwhile
             self._refuse(epoch, offer, refusal)
@@ -120,6 +121,6 @@ class PushHandler:
         if not self._examined[session] and session in self._ending:
             self.end(session, self._ending.pop(session))
 
-    def _refuse(self, epoch: int, offer: Offer, refusal: Refusal) -> None:
+    def _refuse(self, epoch: int, offer: Offer, refusal: PushRefusal) -> None:
         self._rejections.push(self._policy.membership.find(epoch), refusal, offer=offer)
         self._policy.reject_answer(self._now(), epoch, offer.round)

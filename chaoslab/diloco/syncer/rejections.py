@@ -3,8 +3,9 @@
 from collections import Counter
 
 from chaoslab.core.payloads import MemberRefused, PushRejected
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.syncer.decisions import Member, Offer, Refusal
+from chaoslab.diloco.syncer.decisions import Member, Offer
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -14,11 +15,11 @@ class Rejections:
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self.totals: Counter[str] = Counter()
-        """By `Refusal`."""
+        """By `PushRefusal`."""
 
     def hello(self, hello: pb.Hello, reason: str) -> None:
         """Count and report a learner that was not admitted."""
-        self.totals[Refusal.HELLO.value] += 1
+        self.totals[PushRefusal.HELLO.value] += 1
         self._emit(
             MemberRefused, learner=hello.learner, incarnation=hello.incarnation, reason=reason
         )
@@ -26,7 +27,7 @@ class Rejections:
     def push(
         self,
         member: Member | None,
-        refusal: Refusal,
+        refusal: PushRefusal,
         *,
         offer: Offer | None = None,
         epoch: int | None = None,

@@ -20,16 +20,9 @@ Part of the policy: no I/O, no clock, standard library only. Formulas: arXiv 260
 
 from dataclasses import dataclass, field
 
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import (
-    Abandon,
-    Contribution,
-    Member,
-    Merge,
-    Offer,
-    Pull,
-    Refusal,
-)
+from chaoslab.diloco.syncer.decisions import Abandon, Contribution, Member, Merge, Offer, Pull
 from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.tally import Tally
 
@@ -210,26 +203,26 @@ class Rounds:
 
     # ------------------------------------------------------------ answers
 
-    def judge(self, member: Member, offer: Offer) -> Refusal | None:
+    def judge(self, member: Member, offer: Offer) -> PushRefusal | None:
         """Why a push is refused, judged by its header; None if accepted."""
         round_ = self.open.get(offer.round)
         if round_ is None:
             self._mark(member, is_lagging=False)
-            return Refusal.LATE if 0 < offer.round <= self.begun else Refusal.UNKNOWN_ROUND
+            return PushRefusal.LATE if 0 < offer.round <= self.begun else PushRefusal.UNKNOWN_ROUND
         if member.epoch in round_.answered:
-            return Refusal.REPLAY
+            return PushRefusal.REPLAY
         if member.epoch not in round_.waiting or offer.fragment != round_.fragment:
-            return Refusal.NOT_ASKED
+            return PushRefusal.NOT_ASKED
         if offer.base_version != round_.base_version:
-            return Refusal.STALE
+            return PushRefusal.STALE
         if (
             not 1 <= offer.c_steps <= offer.c_tokens  # a step has at least one token
             or offer.tokens_to - offer.tokens_from != offer.c_tokens
             or offer.tokens_to > member.tokens
         ):
-            return Refusal.WRONG_COUNTS
+            return PushRefusal.WRONG_COUNTS
         if offer.tokens_from < member.pushed_to.get(offer.fragment, 0):
-            return Refusal.REPLAY
+            return PushRefusal.REPLAY
         return None
 
     def answer(

@@ -7,8 +7,9 @@ For the syncer's main thread; what takes long is done on the thread of `work` th
 
 from collections.abc import Callable, Iterable, Sequence
 
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.model.codec import MalformedPayload
-from chaoslab.diloco.syncer.decisions import Action, Refusal
+from chaoslab.diloco.syncer.decisions import Action
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rejections import Rejections
@@ -43,7 +44,7 @@ class Seeding:
     def receive(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         """Keep one fragment of the initial parameters, from the learner that was asked for them."""
         if epoch != self._policy.seeder or self._policy.versions:
-            self._reject(epoch, Refusal.NOT_ASKED)
+            self._reject(epoch, PushRefusal.NOT_ASKED)
             return
         self._work.in_order(
             lambda: self._take(push.fragment, payload), lambda found: self._seeded(epoch, found)
@@ -68,9 +69,9 @@ class Seeding:
         """Begin the training if `found` has all fragments."""
         if isinstance(found, MalformedPayload):
             if self._policy.versions:  # those of another learner came to the disk meanwhile
-                self._reject(epoch, Refusal.NOT_ASKED)
+                self._reject(epoch, PushRefusal.NOT_ASKED)
             else:
-                self._reject(epoch, Refusal.MALFORMED, detail=str(found))
+                self._reject(epoch, PushRefusal.MALFORMED, detail=str(found))
             return
         for publication in found:
             self._syncer_state.publish(publication)
@@ -79,5 +80,5 @@ class Seeding:
             self._policy.seeder = epoch
             self._carry_out(self._policy.seeded(self._now(), epoch))
 
-    def _reject(self, epoch: int, refusal: Refusal, detail: str = "") -> None:
+    def _reject(self, epoch: int, refusal: PushRefusal, detail: str = "") -> None:
         self._rejections.push(self._policy.membership.find(epoch), refusal, detail=detail)

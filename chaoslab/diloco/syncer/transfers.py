@@ -16,15 +16,9 @@ Part of the policy: no I/O, no clock, standard library only.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.settings import Settings, Source
-from chaoslab.diloco.syncer.decisions import (
-    Action,
-    Donate,
-    LeaveReason,
-    Member,
-    SendAll,
-    Welcome,
-)
+from chaoslab.diloco.syncer.decisions import Action, Donate, Member, SendAll, Welcome
 from chaoslab.diloco.syncer.membership import Membership
 
 _PATIENCE_S = 20.0

@@ -14,28 +14,13 @@ from enum import StrEnum
 from typing import Literal
 
 from chaoslab.core.errors import PlanError
+from chaoslab.core.protocol import SYNCER_PHASES, Phase
 from chaoslab.core.units import Duration
 
 SYNCER = "syncer"
+"""Name, and role, of the node that merges the learners' work."""
 LAUNCHER = "launcher"
 """The node that starts the workers of a script, where chaoslab does not."""
-"""Name, and role, of the node that merges the learners' work."""
-
-
-class Phase(StrEnum):
-    """Protocol point that a node announces when it reaches it; the syncer's first."""
-
-    QUORUM = "quorum"
-    BEFORE_WRITE = "before_write"
-    WRITTEN = "written"
-    PUBLISH = "publish"
-    PUSH = "push"
-    DONATE = "donate"
-    ADOPT = "adopt"
-
-
-SYNCER_PHASES = frozenset({Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH})
-"""Phases of the syncer; the others are the learners'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

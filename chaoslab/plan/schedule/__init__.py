@@ -12,7 +12,8 @@ failure runs from its repair. Nothing here knows what a fault does.
 from dataclasses import replace
 
 from chaoslab.core.errors import HarnessBug, PlanError
-from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
+from chaoslab.core.protocol import SYNCER_PHASES
+from chaoslab.plan.model import FaultPlan, FaultSpec, Injection
 from chaoslab.plan.model.rules import refuse
 from chaoslab.plan.schedule.arrivals import arriving, draft
 from chaoslab.plan.schedule.blast_radius import apply_limits

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import LAUNCHER, SYNCER, SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
+from chaoslab.core.protocol import SYNCER_PHASES
+from chaoslab.plan.model import LAUNCHER, SYNCER, FaultPlan, Pick, Target, Trigger
 from chaoslab.plan.schedule.chance import some
 
 LEARNER = "learner"

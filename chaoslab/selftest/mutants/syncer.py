@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from chaoslab.core.events import Json
+from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import options, policy, program, syncer_state
@@ -20,7 +21,6 @@ from chaoslab.diloco.syncer.decisions import (
     Merge,
     Offer,
     Pull,
-    Refusal,
     SuspicionChange,
 )
 from chaoslab.diloco.syncer.membership import Membership
@@ -166,10 +166,10 @@ class ReplayingRounds(Rounds):
         super().__init__(settings, membership, tally)
         self._taken: set[tuple[int, int]] = set()
 
-    def judge(self, member: Member, offer: Offer) -> Refusal | None:
+    def judge(self, member: Member, offer: Offer) -> PushRefusal | None:
         refusal = super().judge(member, offer)
         push = member.epoch, offer.round
-        if refusal in (Refusal.REPLAY, Refusal.LATE) and push in self._taken:
+        if refusal in (PushRefusal.REPLAY, PushRefusal.LATE) and push in self._taken:
             return None
         if refusal is None:
             self._taken.add(push)

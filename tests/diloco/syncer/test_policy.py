@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
@@ -17,10 +18,8 @@ from chaoslab.diloco.syncer.decisions import (
     Donate,
     Drop,
     Hello,
-    LeaveReason,
     Offer,
     Progress,
-    Refusal,
     SendAll,
     Welcome,
 )
@@ -426,7 +425,7 @@ def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None
         round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=learner.step,
         c_steps=1, c_tokens=TOKENS_PER_STEP, tokens_from=0, tokens_to=TOKENS_PER_STEP,
     )  # fmt: skip
-    assert world.policy.offer(learner.epoch, old) is Refusal.REPLAY
+    assert world.policy.offer(learner.epoch, old) is PushRefusal.REPLAY
 
 
 # ---------------------------------------------------------------- many returns at once

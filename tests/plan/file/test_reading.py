@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from chaoslab.core.protocol import Phase
 from chaoslab.core.units import Relative
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.model import (
@@ -14,7 +15,6 @@ from chaoslab.plan.model import (
     FaultPlan,
     FleetSpec,
     Outage,
-    Phase,
     Pick,
     Stop,
     Target,

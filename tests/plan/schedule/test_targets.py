@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import FleetSpec, LearnerGroup, Limits, Phase, Pick, Target, Trigger
+from chaoslab.core.protocol import Phase
+from chaoslab.plan.model import FleetSpec, LearnerGroup, Limits, Pick, Target, Trigger
 from chaoslab.plan.schedule import roster_of, schedule
 from tests.plan.schedule.drawing import drawn, fault, plan_of
 

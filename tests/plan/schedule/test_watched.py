@@ -3,7 +3,8 @@
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import Injection, Limits, Phase, Pick, Target, Trigger
+from chaoslab.core.protocol import Phase
+from chaoslab.plan.model import Injection, Limits, Pick, Target, Trigger
 from chaoslab.plan.schedule import from_lines, preview, to_lines
 from tests.plan.schedule.drawing import FAULTS, drawn, fault, plan_of
 

@@ -38,7 +38,8 @@ NEXT: Final = "next"
 """The release that `rolling_restart` upgrades to: the same content under another tag."""
 _PACKAGE: Final = Path(chaoslab.__file__).parent
 _INSIDE: Final = ("__init__.py", "core/__init__.py", "core/events.py", "core/link_meter.py",
-                  "core/payloads", "diloco", "links/__init__.py", "links/proxy")  # fmt: skip
+                  "core/payloads", "core/protocol.py", "diloco", "links/__init__.py",
+                  "links/proxy")  # fmt: skip
 """Of this package, what the run under test and the embedded proxy need."""
 _BUILD_S: Final = 1200.0
 _DIGITS: Final = 12
