@@ -34,6 +34,7 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "pings": ("pings.py",),
     "judging": ("judge.py",),
     "policy": ("policy.py",),
+    "learner_start": ("learner_start.py",),
     "live_page": ("live_page.py",),
     "simulated_run": ("simulated_run.py",),
 }
