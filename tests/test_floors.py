@@ -249,6 +249,26 @@ def test_faults_see_no_backend() -> None:
     ] == []
 
 
+def test_a_run_sees_no_kind_of_fault_or_fleet() -> None:
+    words = ("faults.base", "fleet.base", "fleet.protocols", "fleet.node_links")
+    assert [
+        f"{module} imports {name}"
+        for module in imported()
+        if module.startswith("run.")
+        for name in own(module)
+        if name.startswith(("faults.", "fleet.")) and not name.startswith(words)
+    ] == []
+
+
+def test_time_comes_from_a_clock_or_the_record() -> None:
+    on_virtual_clocks = ("run", "faults", "checks", "report")
+    assert {
+        module
+        for module, names in imported().items()
+        if top(module) in on_virtual_clocks and {"time", "sched"} & set(map(top, names))
+    } == {"report.webhook"}, "the calendar time that receivers check"
+
+
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
     names = ("policy", "rounds", "membership", "tally", "communicators", "transfers", "decisions")
     pure = ["diloco.settings", *(f"diloco.syncer.{name}" for name in names)]
