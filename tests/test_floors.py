@@ -90,7 +90,8 @@ POLICY = tuple(
     f"diloco.syncer.{name}"
     for name in ("policy", "decisions", "membership", "norms", "resume", "commit_log")
 )
-"""What a simulation shares with the run under test: its settings and its decisions."""
+SIMULATED = ("diloco.settings", "diloco.learner.pace", *POLICY)
+"""What a simulation shares with the run under test: settings, decisions, when steps end."""
 
 STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "math", "operator", "typing"}
 
@@ -150,7 +151,7 @@ def forbidden(module: str) -> Iterator[str]:
         if top(module) not in PACKAGES:
             yield f"{module} lies in no package of the table"
             return
-        shared = ("diloco.settings", *POLICY) if top(module) == "sim" else ()
+        shared = SIMULATED if top(module) == "sim" else ()
         allowed = ("__version__", *shared, *PACKAGES[: PACKAGES.index(top(module)) + 1])
     for name in own(module):
         if not any(f"{name}.".startswith(f"{part}.") for part in allowed or ()):

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from chaoslab.core.link_meter import MEASURE_S, PING_S
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened, Payload
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.messages import HelloMessage
-from chaoslab.sim.meter import MEASURE_S, PING_S, Meter
+from chaoslab.sim.meter import Meter
 from chaoslab.sim.pipe import Packet
 from chaoslab.sim.process import Process
 from chaoslab.sim.wires import SILENT_S, Party, Stream, ping

@@ -11,6 +11,7 @@ import math
 from functools import partial
 
 from chaoslab.core.events import Json
+from chaoslab.core.link_meter import MEASURE_S, PING_S
 from chaoslab.core.payloads import MemberRefused, SyncerFinal, SyncerReady
 from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.settings import Settings
@@ -31,7 +32,6 @@ from chaoslab.sim.messages import (
     PushMessage,
     RefusedMessage,
 )
-from chaoslab.sim.meter import MEASURE_S, PING_S
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.pipe import Packet
 from chaoslab.sim.process import Process, need

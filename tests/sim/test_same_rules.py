@@ -23,7 +23,6 @@ from chaoslab.sim import (
     learner_process,
     leaving,
     messenger,
-    meter,
     model,
     sessions,
     step_reports,
@@ -37,10 +36,8 @@ LIMITS = streams.Limits()
 @pytest.mark.parametrize(
     ("simulated", "real"),
     [
-        (meter.PING_S, link_meter.PING_S),
-        (meter.MEASURE_S, link_meter.MEASURE_S),
         (wires.SILENT_S, LIMITS.keepalive_s + LIMITS.answer_s),
-        (connection._HEARTBEATS * meter.PING_S, link._HEARTBEAT_S),
+        (connection._HEARTBEATS * link_meter.PING_S, link._HEARTBEAT_S),
         (connection._SOUND_S, link._SOUND_S),
         (step_reports._SAMPLE_S, training_thread._SAMPLE_S),
         (leaving._DRAIN_S, training_thread._DRAIN_S),

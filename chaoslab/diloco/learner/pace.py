@@ -25,17 +25,10 @@ _NAP_S = 0.1
 """Polling interval while waiting, in s, so that `stop_waiting` takes effect."""
 
 
-class Pace:
-    """Pace of one training thread. The hooks and `stop_waiting` may be called from another one."""
+class Grid:
+    """When the steps of an emulated chip end. Waits for nothing: a simulation has it, too."""
 
-    def __init__(
-        self,
-        *,
-        step_time_s: float | None = None,
-        speed: float = 1.0,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def __init__(self, *, step_time_s: float | None = None, speed: float = 1.0) -> None:
         """`step_time_s`: of a step at speed 1; None: as long as it takes here.
 
         `speed`: at 0.5 each step takes twice as long. ValueError for what no wait can give.
@@ -45,9 +38,6 @@ class Pace:
         self._given_s = self._step_time_s = _checked(step_time_s)
         self._speed = speed
         self._factor = 1.0
-        self._is_leaving = False
-        self._now, self._sleep = now, sleep
-        self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
         self._due_s: float | None = None
         self.overruns = 0
         """Periods lost so far, because steps ended more than a whole one late."""
@@ -68,32 +58,55 @@ class Pace:
         asked = facts.get("step_s")
         self._step_time_s = self._given_s if asked is None else _checked(float(str(asked)))
 
-    def stop_waiting(self) -> None:
-        """Stop waiting: the learner is leaving."""
-        self._is_leaving = True
-
     def restart(self) -> None:
         """Begin the grid anew: the learner has waited for others, which is no overrun."""
         self._due_s = None
 
+    def _place_s(self, began_s: float, period_s: float) -> float:
+        """Where on the grid a step ends that began now."""
+        return (began_s if self._due_s is None else self._due_s) + period_s
+
+    def _end(self, place_s: float, period_s: float, late_s: float, *, waited_s: float) -> None:
+        """A step has ended this late. What it waited for other learners is no overrun."""
+        for_others_s = min(waited_s, max(late_s, 0.0))
+        lost = max(0, math.floor((late_s - for_others_s) / period_s))
+        self.overruns += lost
+        self._due_s = place_s + for_others_s + lost * period_s
+
+
+class Pace(Grid):
+    """Pace of one training thread. The hooks and `stop_waiting` may be called from another one."""
+
+    def __init__(
+        self,
+        *,
+        step_time_s: float | None = None,
+        speed: float = 1.0,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(step_time_s=step_time_s, speed=speed)
+        self._is_leaving = False
+        self._now, self._sleep = now, sleep
+        self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
+
+    def stop_waiting(self) -> None:
+        """Stop waiting: the learner is leaving."""
+        self._is_leaving = True
+
     def rest(self, began_s: float, *, waited_s: float = 0.0) -> None:
         """Wait, after a step that began at `began_s`, until the emulated chip would be done.
 
-        `waited_s`: how long the step waited for other learners; what it is late for that is no
-        overrun.
+        `waited_s`: how long the step waited for other learners.
         """
         period_s = self.period_s
         if period_s is None:
             self._due_s = None
             self._wait_until(began_s + self._stretched_s(began_s))
             return
-        due_s = (began_s if self._due_s is None else self._due_s) + period_s
-        self._wait_until(due_s)
-        late_s = self._now() - due_s
-        for_others_s = min(waited_s, max(late_s, 0.0))
-        lost = max(0, math.floor((late_s - for_others_s) / period_s))
-        self.overruns += lost
-        self._due_s = due_s + for_others_s + lost * period_s
+        place_s = self._place_s(began_s, period_s)
+        self._wait_until(place_s)
+        self._end(place_s, period_s, self._now() - place_s, waited_s=waited_s)
 
     def _stretched_s(self, began_s: float) -> float:
         """How long a step takes without a step time: its own duration, stretched."""
