@@ -7,19 +7,23 @@ To add one: a frozen dataclass with the members of `FleetSettings`, registered u
 (`prepare.kinds`, or an entry point of "chaoslab.fleets").
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.fleet.task_trial import TaskTrial
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.base import UndoLog
+
+TRIAL_S = 120.0
+"""How long a trial may take: two compilations, some batches and two evaluations."""
 
 
 class FleetFactory(Protocol):
@@ -70,6 +74,16 @@ class Reading:
     """It is read in files or on a page, and not in its output."""
     restarts: str
     """`training.script.restarts` of the plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTrial:
+    """Trial of a plan's own task: the program to run where its learners are to run, and what its
+    environment has in addition.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,3 +148,16 @@ class FleetSettings(Protocol):
     def slowing(self, mechanism: Mechanism) -> str:
         """By what a node is slowed, for a preview."""
         ...
+
+
+def problem_in(output: str, errors: str) -> str | None:
+    """What the last line of a trial says; FleetError if it is no answer."""
+    last = next(iter(reversed(output.strip().splitlines())), "")
+    try:
+        said = json.loads(last)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or "problem" not in said:
+        raise FleetError(f"the trial of the task gave no answer: {(errors or output)[-500:]}")
+    problem = said["problem"]
+    return None if problem is None else str(problem)

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from markdown_it import MarkdownIt
 
+from chaoslab.core.terminal import one_line
+
 BLANK = "____"
 """A place to be filled in by hand."""
 _MARKS = re.compile(r"([\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])|^[#+=-])")
@@ -23,11 +25,10 @@ def safe(text: str) -> str:
 
     Characters that no screen shows, such as those of escape sequences, are replaced.
     """
-    line = " ".join(text.split())
+    line = one_line(text)
     if line == BLANK:
         return line
-    shown = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line)
-    return _NUMBERED.sub(r"\1\\\2", _MARKS.sub(r"\\\1", shown.translate(_HTML)))
+    return _NUMBERED.sub(r"\1\\\2", _MARKS.sub(r"\\\1", line.translate(_HTML)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

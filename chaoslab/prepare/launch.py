@@ -20,7 +20,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
 from chaoslab.core.units import Pacing
 from chaoslab.fleet.base import Ability, Hosts, NodeSite, NodeSpec, Role
-from chaoslab.fleet.task_trial import TaskTrial
+from chaoslab.fleet.settings import TaskTrial
 from chaoslab.plan.model import LAUNCHER, SYNCER, Algorithm, FaultPlan, Script, Training
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare.admission import Admission

@@ -17,8 +17,7 @@ from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
 from chaoslab.core.units import Pacing
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
-from chaoslab.fleet.settings import FleetFactory, HasRemedies
-from chaoslab.fleet.task_trial import TRIAL_S, problem_in
+from chaoslab.fleet.settings import TRIAL_S, FleetFactory, HasRemedies, problem_in
 from chaoslab.links.base import Links, require
 from chaoslab.links.effects import Shaping
 from chaoslab.plan.file import Mistake

@@ -25,7 +25,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from chaoslab.diloco.learner.hosts.channel import Order, Orders
+from chaoslab.diloco.learner.hosts.channel import Order, send
 from chaoslab.diloco.learner.hosts.runtime import free_address
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.round_wait import TURN_S
@@ -155,11 +155,10 @@ class _Process:
                 stdout=2,  # standard output is for events
             )
         self._connection = Connection(mine.detach())
-        self._orders = Orders([self._connection])
 
     def send(self, order: Order) -> None:
         try:
-            self._orders.send(order)
+            send(order, [self._connection])
         except OSError as error:
             raise CommunicatorLost(f"its process has ended: {error}") from error
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import jax
 
 from chaoslab.core.payloads import HostLost
-from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.hosts.meeting import Meeting
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, Membership
 from chaoslab.diloco.learner.hosts.runtime import free_address, initialize
@@ -65,7 +65,7 @@ class Group:
     @contextmanager
     def lead(self, inner: Inner) -> Iterator[Leader]:
         """On host 0: the functions of `inner` on all hosts; the others leave at the end."""
-        leader = Leader(inner, Orders(self._orders))
+        leader = Leader(inner, self._orders)
         try:
             yield leader
         except (OSError, jax.errors.JaxRuntimeError):
@@ -91,7 +91,7 @@ class Group:
         if not self._own.is_first:
             return str(receive(self._orders[0]).facts["at"])
         at = free_address(self._own.interface)
-        Orders(self._orders).send(Order(do="initialize", facts={"at": at}))
+        send(Order(do="initialize", facts={"at": at}), self._orders)
         return at
 
     def _await_loss(self) -> None:

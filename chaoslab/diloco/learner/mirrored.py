@@ -13,7 +13,7 @@ with the next order.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import count
 from multiprocessing.connection import Connection
@@ -23,7 +23,7 @@ import numpy as np
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.learner.executables import Executables
-from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, Layout
 from chaoslab.diloco.model.task import Batch
@@ -48,7 +48,7 @@ class Mirrored:
 class Leader:
     """`Inner` for host 0. Thread-safe; a call waits while another one is being launched."""
 
-    def __init__(self, inner: Inner, orders: Orders) -> None:
+    def __init__(self, inner: Inner, orders: Sequence[Connection]) -> None:
         self._inner, self._orders = inner, orders
         self._lock = threading.Lock()
         self._numbers = count()
@@ -153,7 +153,7 @@ class Leader:
             raise TimeoutError(f"a call on all hosts has not ended within {_END_S:g} s")
         self._has_left = True
         self._lock.release()
-        self._orders.send(Order(do=_END, facts={}))
+        send(Order(do=_END, facts={}), self._orders)
 
     # ------------------------------------------------------------ inside
 
@@ -171,9 +171,8 @@ class Leader:
                 raise RuntimeError(f"{do}: the other hosts of this learner have left")
             dropped = [self._dropped.popleft() for _ in range(len(self._dropped))]
             of = None if mirrored is None else mirrored.number
-            self._orders.send(
-                Order(do=do, facts={**facts, "of": of, "dropped": dropped}, arrays=arrays)
-            )
+            facts |= {"of": of, "dropped": dropped}
+            send(Order(do=do, facts=facts, arrays=arrays), self._orders)
             yield
 
     def _numbered(self, state: LearnerState) -> Mirrored:

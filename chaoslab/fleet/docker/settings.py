@@ -21,9 +21,8 @@ from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
-from chaoslab.fleet.settings import FleetFactory, FleetRequest
+from chaoslab.fleet.settings import TRIAL_S, FleetFactory, FleetRequest, TaskTrial, problem_in
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.fleet.task_trial import TRIAL_S, TaskTrial, problem_in
 from chaoslab.links.base import Links
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS

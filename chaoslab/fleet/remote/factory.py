@@ -28,8 +28,7 @@ from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach, asked
 from chaoslab.fleet.remote.ssh.access import Access
 from chaoslab.fleet.remote.ssh.connection import SshReach
 from chaoslab.fleet.run_name import run_name
-from chaoslab.fleet.settings import FleetRequest
-from chaoslab.fleet.task_trial import TRIAL_S, problem_in
+from chaoslab.fleet.settings import TRIAL_S, FleetRequest, problem_in
 from chaoslab.undo.base import UndoLog
 
 _READY_S: Final = 2400.0

@@ -18,9 +18,8 @@ import numpy as np
 
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.renewal.failure_models import FailureModel
-from chaoslab.sim.renewal.learner import Learner
+from chaoslab.sim.renewal.learner import Learner, Times
 from chaoslab.sim.renewal.outages import Outage, outages
-from chaoslab.sim.renewal.quorum import Times, advanced_s
 from chaoslab.sim.renewal.scenario import Scenario
 
 _WINDOW_S: Final = 86400.0
@@ -64,7 +63,7 @@ def simulate(scenario: Scenario, seed: int, *, model: FailureModel | None = None
         for learner in learners:
             learner.advance(time_s)
         went_s, came_s = _downs(learners, time_s)
-        advanced += advanced_s(
+        advanced += _advanced_s(
             went_s, came_s, too_many=len(learners) - scenario.quorum + 1,
             began_s=began_s, end_s=time_s,
         )  # fmt: skip
@@ -90,3 +89,17 @@ def _downs(learners: Sequence[Learner], end_s: float) -> tuple[Times, Times]:
     taken = [learner.taken_downs(end_s) for learner in learners]
     went_s, came_s = (np.sort(np.concatenate(times_s)) for times_s in zip(*taken, strict=True))
     return went_s, came_s
+
+
+def _advanced_s(
+    went_s: Times, came_s: Times, *, too_many: int, began_s: float, end_s: float
+) -> float:
+    """Seconds from `began_s` to `end_s` in which fewer than `too_many` were down.
+
+    Both times are sorted, each on its own, and lie in between. Too many are down from the n-th time
+    that one goes down to the next one, or to the return that leaves fewer, whichever comes first.
+    """
+    if went_s.size < too_many:
+        return end_s - began_s
+    until_s = np.minimum(np.append(went_s[too_many:], end_s), came_s[: went_s.size - too_many + 1])
+    return end_s - began_s - float(np.maximum(until_s - went_s[too_many - 1 :], 0.0).sum())

@@ -16,15 +16,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.schedule.chance import stream
 from chaoslab.sim.distributions import Exponential, weibull
 from chaoslab.sim.renewal.failure_models import FailureModel
-from chaoslab.sim.renewal.quorum import Times
 from chaoslab.sim.renewal.scenario import Policy, Scenario
+
+Times: TypeAlias = NDArray[np.float64]
+"""Seconds."""
 
 _ROUNDING_S = 1e-6
 """Times that differ by less are equal."""

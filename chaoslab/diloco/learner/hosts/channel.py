@@ -1,6 +1,6 @@
 """Orders of the process of host 0 of a learner to the others: what all carry out, with its data.
 
-    Orders.send ── header, JSON ─► arrays, raw bytes ──► receive          host 0 ─► host 1, 2, …
+    send ── header, JSON ─► arrays, raw bytes ──► receive          host 0 ─► host 1, 2, …
 
 `multiprocessing.connection` frames the messages; nothing is unpickled, and nothing is encrypted.
 `meeting` makes the connections.
@@ -26,24 +26,17 @@ class Order:
     arrays: tuple[NDArray[np.generic], ...] = ()
 
 
-class Orders:
-    """Connections on which host 0 gives orders, in the order in which it carries them out itself.
-
-    Not thread-safe.
+def send(order: Order, connections: Sequence[Connection]) -> None:
+    """Send an order of host 0 to every other host, in the order in which it carries them out
+    itself; by one thread at a time. OSError if one of them has ended.
     """
-
-    def __init__(self, connections: Sequence[Connection]) -> None:
-        self._connections = connections
-
-    def send(self, order: Order) -> None:
-        """Send to every other host. OSError if one of them has ended."""
-        arrays = [np.asarray(array, order="C") for array in order.arrays]
-        shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
-        header = json.dumps({"do": order.do, "facts": order.facts, "arrays": shapes}).encode()
-        for connection in self._connections:
-            connection.send_bytes(header)
-            for array in arrays:
-                connection.send_bytes(array.reshape(-1).view(np.uint8).data)
+    arrays = [np.asarray(array, order="C") for array in order.arrays]
+    shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
+    header = json.dumps({"do": order.do, "facts": order.facts, "arrays": shapes}).encode()
+    for connection in connections:
+        connection.send_bytes(header)
+        for array in arrays:
+            connection.send_bytes(array.reshape(-1).view(np.uint8).data)
 
 
 def receive(connection: Connection) -> Order:

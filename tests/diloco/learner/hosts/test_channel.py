@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from chaoslab.diloco.learner.hosts import meeting
-from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.hosts.meeting import Heartbeats
 
 PATIENCE_S = 60.0
@@ -19,7 +19,7 @@ def test_an_order_arrives_as_it_was_given() -> None:
     here, there = Pipe()
     arrays = (np.arange(6, dtype=np.int32).reshape(2, 3), np.zeros((0, 4), np.float32),
               np.asarray(7, np.int32), np.arange(8.0)[::2])  # fmt: skip
-    Orders([here]).send(Order(do="step", facts={"of": 3, "dropped": [1, 2]}, arrays=arrays))
+    send(Order(do="step", facts={"of": 3, "dropped": [1, 2]}, arrays=arrays), [here])
     found = receive(there)
     assert (found.do, found.facts) == ("step", {"of": 3, "dropped": [1, 2]})
     for given, arrived in zip(arrays, found.arrays, strict=True):

@@ -11,7 +11,7 @@ from multiprocessing.connection import Client, Connection
 import pytest
 
 from chaoslab.diloco.learner.hosts import meeting as module
-from chaoslab.diloco.learner.hosts.channel import Order, Orders, receive
+from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.hosts.meeting import Heartbeats, Meeting, MeetingFailed
 from chaoslab.diloco.learner.hosts.membership import SECRET, SUPERVISOR, Membership, membership
 
@@ -76,7 +76,7 @@ def orders_arrive(processes: list[Process]) -> bool:
     """Whether what host 0 orders reaches all of the others."""
     first, *others = (process.end().met for process in processes)
     assert first is not None
-    Orders(first.orders).send(Order(do="initialize", facts={"at": "there"}))
+    send(Order(do="initialize", facts={"at": "there"}), first.orders)
     said = [receive(other.orders[0]).facts["at"] for other in others if other is not None]
     return said == ["there"] * (len(processes) - 1)
 
