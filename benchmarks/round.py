@@ -40,7 +40,7 @@ from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.pushes import Given, Update
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
-from chaoslab.diloco.syncer.work import WorkThreads
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
@@ -140,7 +140,7 @@ def _rounds(options: argparse.Namespace, codec: Codec) -> list[dict[str, float]]
         payloads = [encode(delta, codec) for delta in deltas]
         copies = [np.ones_like(delta) for delta in deltas]
         has_ended = Event()
-        work = WorkThreads(has_ended.set)
+        work = Work(has_ended.set)
 
         def copy() -> None:
             for source, target in zip(deltas, copies, strict=True):
@@ -161,7 +161,7 @@ def _rounds(options: argparse.Namespace, codec: Codec) -> list[dict[str, float]]
 
 def _one_round(
     state: SyncerState,
-    work: WorkThreads,
+    work: Work,
     has_ended: Event,
     codec: Codec,
     payloads: list[memoryview],
@@ -186,7 +186,7 @@ def _one_round(
 
 def _examined(
     state: SyncerState,
-    work: WorkThreads,
+    work: Work,
     has_ended: Event,
     codec: Codec,
     payloads: list[memoryview],

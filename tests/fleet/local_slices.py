@@ -19,8 +19,9 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.provider import ProvidedHost
 from chaoslab.fleet.slices.fleet import SlicedFleet
+from chaoslab.fleet.slices.repair import RepairLimits
 from chaoslab.fleet.tpu.api import CloudTpu
-from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry
+from chaoslab.fleet.tpu.inventory import Cloud, TpuEntry
 from chaoslab.fleet.tpu.provider import NODE, TpuProvider
 from chaoslab.undo.base import UndoLog
 from tests.fake_tpu import FakeCloud, served
@@ -31,7 +32,7 @@ ENTRY = TpuEntry(type="v5litepod-4", runtime="v2-alpha-tpuv5-lite", zone="us-eas
 def cloud_of(
     endpoint: str,
     learners: Sequence[str] = ("learner-0", "learner-1"),
-    repair: Repair | None = None,
+    repair: RepairLimits | None = None,
 ) -> Cloud:
     """An inventory with a slice for each learner."""
     return Cloud(
@@ -39,7 +40,7 @@ def cloud_of(
         project="my-project",
         slices=dict.fromkeys(learners, ENTRY),
         lifetime_s=3600.0,
-        repair=repair or Repair(),
+        repair=repair or RepairLimits(),
         endpoint=endpoint,
     )
 
@@ -76,7 +77,7 @@ class SliceFactory:
 
     fake: FakeCloud
     provider: Callable[[], TpuProvider]
-    repair: Repair = field(default_factory=Repair)
+    repair: RepairLimits = field(default_factory=RepairLimits)
     kind: str = "slices"
 
     @property

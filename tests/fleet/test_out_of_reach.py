@@ -26,7 +26,7 @@ from chaoslab.fleet.remote.contact import OutOfReach, Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.links import AgentLinks, AgentProxyHost
 from chaoslab.fleet.remote.protocol.reach import HostAddress
-from chaoslab.fleet.tpu.inventory import Repair
+from chaoslab.fleet.slices.repair import RepairLimits
 from chaoslab.fleet.tpu_vm.fleet import TpuVmFleet
 from chaoslab.links.proxied import embedded
 from chaoslab.links.proxied import links as proxied_links
@@ -142,7 +142,7 @@ def use(fleet: TpuVmFleet, provider: FakeProvider) -> None:
         return [HostAddress(address=one.address) for one in hosts]
 
     fleet.look_every_s = 0.05
-    fleet.use_slices(provider, Repair(), fleet._clock)
+    fleet.use_slices(provider, RepairLimits(), fleet._clock)
     fleet.use_hosts(bring)
 
 

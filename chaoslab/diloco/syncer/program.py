@@ -54,7 +54,7 @@ from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.uplinks import Uplinks
-from chaoslab.diloco.syncer.work import Work, WorkThreads
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.streams import Arrival, Closed, Received
@@ -91,7 +91,7 @@ class Syncer:
         """Time of the turn."""
         self._uplinks = Uplinks(hub, emit, self._turn_s)
         self._sessions = Sessions(hub)
-        self._work = work or WorkThreads(hub.arrivals.wake)
+        self._work = work or Work(hub.arrivals.wake)
         self._writes = DiskWrites(self._work.closing, emit=emit, now=now)
         self._executor = ActionExecutor(
             self.policy,

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -21,45 +21,28 @@ _MOST = 4
 """Threads beyond which the memory is the limit."""
 
 
-class Work(Protocol):
-    """Somewhere to do long jobs. For the main thread."""
-
-    closing: threading.Event
-    """Set when jobs that wait for something outside are to give up."""
-
-    def at_once(self, job: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do the job beside others; `then` gets its result in a later `finish`."""
-
-    def in_order(self, job: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Do the job after those that were given here before; `then` likewise."""
-
-    def finish(self) -> None:
-        """Call `then` of the jobs that have ended; raises what a job raised."""
-
-    def close(self) -> None:
-        """Return when all jobs have ended; those that only wait give up."""
-
-
-class WorkThreads:
-    """Jobs on threads of this process. `wake` is called, on any thread, when one has ended."""
+class Work:
+    """Long jobs on threads of this process. For the main thread."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
+        """`wake` is called, on any thread, when a job has ended."""
         self.closing = threading.Event()
+        """Set when jobs that wait for something outside are to give up."""
         self._wake = wake
         self._pool = ThreadPoolExecutor(min(_MOST, os.cpu_count() or 1), thread_name_prefix="work")
         self._ordered = ThreadPoolExecutor(1, thread_name_prefix="commit")
         self._ended: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def at_once(self, job: Callable[[], T], then: Callable[[T], None]) -> None:
-        """See `Work`."""
+        """Do the job beside others; `then` gets its result in a later `finish`."""
         self._follow(self._pool.submit(job), then)
 
     def in_order(self, job: Callable[[], T], then: Callable[[T], None]) -> None:
-        """See `Work`."""
+        """Do the job after those that were given here before; `then` likewise."""
         self._follow(self._ordered.submit(job), then)
 
     def finish(self) -> None:
-        """See `Work`."""
+        """Call `then` of the jobs that have ended; raises what a job raised."""
         while True:
             try:
                 end = self._ended.get_nowait()
@@ -68,7 +51,7 @@ class WorkThreads:
             end()
 
     def close(self) -> None:
-        """See `Work`."""
+        """Return when all jobs have ended; those that only wait give up."""
         self.closing.set()
         self._pool.shutdown()
         self._ordered.shutdown()

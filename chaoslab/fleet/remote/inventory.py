@@ -18,7 +18,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
 from chaoslab.fleet.remote.protocol.names import is_interpreter
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
-from chaoslab.fleet.tpu.inventory import Cloud, Repair, TpuEntry
+from chaoslab.fleet.slices.repair import RepairLimits
+from chaoslab.fleet.tpu.inventory import Cloud, TpuEntry
 from chaoslab.plan.file import load_settings
 from chaoslab.plan.model import REGION, SYNCER
 
@@ -166,7 +167,7 @@ class Inventory:
     """Project of the cloud; needed with slices."""
     lifetime_s: Duration | None = None
     """How long slices may exist; needed with slices."""
-    repair: Repair = field(default_factory=Repair)
+    repair: RepairLimits = field(default_factory=RepairLimits)
     """How often slices are replaced, and for how long that is waited for."""
     endpoint: str = ""
     """127.0.0.1:PORT of an emulator of the cloud's API; left out: Google's."""

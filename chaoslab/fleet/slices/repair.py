@@ -13,8 +13,10 @@ every start crashes uses up the failures, however many preemptions a busy zone b
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Duration
 from chaoslab.fleet.provider import LASTING, Condition, Refusal, SliceReport
 
 AGAIN_S: Final = 5.0
@@ -70,17 +72,31 @@ class Step(StrEnum):
     """Make the hosts ready and start the node on them."""
 
 
-class RepairLimits(Protocol):
-    """Budgets of a fleet's repairs; see `tpu.inventory.Repair`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairLimits:
+    """How often the slices of a fleet are replaced, and for how long that is waited for.
 
-    @property
-    def preemptions(self) -> int: ...
-    @property
-    def failures(self) -> int: ...
-    @property
-    def wait_s(self) -> float: ...
-    @property
-    def probation_s(self) -> float: ...
+    Preemptions and failures are counted apart: the crashes of a bad host would otherwise be
+    repaired for as long as a busy zone is.
+    """
+
+    preemptions: int = 100
+    """Slices, for each learner, that are replaced after a preemption."""
+    failures: int = 3
+    """Slices, for each learner, that are replaced after a failure: of the slice, or of its learner
+    before it has made a step there."""
+    wait_s: Duration = 1800.0
+    """Longest wait for one slice, in the queue and until it is up."""
+    probation_s: Duration = 300.0
+    """How long a learner has for its first step on a new slice, before that counts as a failure."""
+
+    def __post_init__(self) -> None:
+        for key in ("preemptions", "failures"):
+            if getattr(self, key) < 0:
+                raise PlanError(f"must be at least 0, got {getattr(self, key)}", key=key)
+        for key in ("wait_s", "probation_s"):
+            if getattr(self, key) <= 0:
+                raise PlanError("must be above 0s", key=key.removesuffix("_s"))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ipaddress import ip_address
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
+from chaoslab.fleet.slices.repair import RepairLimits
 from chaoslab.fleet.tpu.accelerators import Accelerator, accelerator
 
 OWN = "chaoslab"
@@ -99,33 +100,6 @@ class TpuEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """How often the slices of a fleet are replaced, and for how long that is waited for.
-
-    Preemptions and failures are counted apart: the crashes of a bad host would otherwise be
-    repaired for as long as a busy zone is.
-    """
-
-    preemptions: int = 100
-    """Slices, for each learner, that are replaced after a preemption."""
-    failures: int = 3
-    """Slices, for each learner, that are replaced after a failure: of the slice, or of its learner
-    before it has made a step there."""
-    wait_s: Duration = 1800.0
-    """Longest wait for one slice, in the queue and until it is up."""
-    probation_s: Duration = 300.0
-    """How long a learner has for its first step on a new slice, before that counts as a failure."""
-
-    def __post_init__(self) -> None:
-        for key in ("preemptions", "failures"):
-            if getattr(self, key) < 0:
-                raise PlanError(f"must be at least 0, got {getattr(self, key)}", key=key)
-        for key in ("wait_s", "probation_s"):
-            if getattr(self, key) <= 0:
-                raise PlanError("must be above 0s", key=key.removesuffix("_s"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
     """All that an inventory says of the cloud."""
 
@@ -136,7 +110,7 @@ class Cloud:
     """By learner."""
     lifetime_s: Duration
     """How long its slices may exist."""
-    repair: Repair = field(default_factory=Repair)
+    repair: RepairLimits = field(default_factory=RepairLimits)
     endpoint: str = ""
     """host:port of an emulator of the API on this machine; empty: Google's."""
     public_key: str = ""

@@ -15,7 +15,7 @@ from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Given
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
-from chaoslab.diloco.syncer.work import WorkThreads
+from chaoslab.diloco.syncer.work import Work
 from tests.diloco.syncer.test_work import finish, new_inbox
 
 TOO_EARLY_S = 0.05
@@ -63,7 +63,7 @@ def merge_of(fragment: int) -> Merge:
 
 
 def begun(
-    disk: Disk, work: WorkThreads, announced: list[int], given: list[Contribution] | None = None
+    disk: Disk, work: Work, announced: list[int], given: list[Contribution] | None = None
 ) -> Commits:
     """Merges of two fragments, given one after the other."""
 
@@ -86,7 +86,7 @@ def begun(
 
 def test_of_the_merges_on_disk_at_most_one_was_not_announced() -> None:
     disk, inbox, announced = Disk(), new_inbox(), list[int]()
-    work = WorkThreads(inbox.wake)
+    work = Work(inbox.wake)
     begun(disk, work, announced)
     assert disk.has_begun_two.wait(60)
     assert not disk.has_two.wait(TOO_EARLY_S), "both are on disk, and nobody heard of either"
@@ -97,7 +97,7 @@ def test_of_the_merges_on_disk_at_most_one_was_not_announced() -> None:
 
 def test_a_syncer_that_ends_writes_and_announces_what_it_merged() -> None:
     disk, announced = Disk(), list[int]()
-    work = WorkThreads(new_inbox().wake)
+    work = Work(new_inbox().wake)
     commits = begun(disk, work, announced)
     work.close()
     work.finish()
@@ -107,7 +107,7 @@ def test_a_syncer_that_ends_writes_and_announces_what_it_merged() -> None:
 
 def test_what_is_stored_and_announced_says_the_direction_of_each_contribution() -> None:
     disk, given = Disk(), list[Contribution]()
-    work = WorkThreads(new_inbox().wake)
+    work = Work(new_inbox().wake)
     begun(disk, work, [], given)
     work.close()
     work.finish()

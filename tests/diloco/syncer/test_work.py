@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from chaoslab.diloco.syncer.work import Work, WorkThreads
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire.mailbox import Gate, Inbox
 
 
@@ -23,7 +23,7 @@ def new_inbox() -> Inbox[str]:
 
 def test_results_come_to_the_thread_that_finishes_and_wake_its_inbox() -> None:
     inbox, where, found = new_inbox(), [], []
-    work = WorkThreads(inbox.wake)
+    work = Work(inbox.wake)
 
     def then(result: int) -> None:
         where.append(threading.current_thread())
@@ -37,7 +37,7 @@ def test_results_come_to_the_thread_that_finishes_and_wake_its_inbox() -> None:
 
 def test_jobs_in_order_wait_for_each_other_and_not_for_those_at_once() -> None:
     inbox, found = new_inbox(), []
-    work = WorkThreads(inbox.wake)
+    work = Work(inbox.wake)
     go, done = threading.Event(), []
     work.in_order(lambda: go.wait(60) and done.append(1), lambda _: found.append(1))
     work.in_order(lambda: done.append(2), lambda _: found.append(2))
@@ -51,7 +51,7 @@ def test_jobs_in_order_wait_for_each_other_and_not_for_those_at_once() -> None:
 
 def test_what_a_job_raises_is_raised_where_it_is_finished() -> None:
     inbox = new_inbox()
-    work = WorkThreads(inbox.wake)
+    work = Work(inbox.wake)
     work.at_once(lambda: 1 // 0, lambda _: None)
     with pytest.raises(queue.Empty):
         inbox.get(timeout=60)
@@ -61,7 +61,7 @@ def test_what_a_job_raises_is_raised_where_it_is_finished() -> None:
 
 
 def test_closing_waits_for_jobs_and_tells_those_that_only_wait() -> None:
-    work, found = WorkThreads(lambda: None), []
+    work, found = Work(lambda: None), []
     work.in_order(lambda: work.closing.wait(60), found.append)
     work.close()
     work.finish()

@@ -8,7 +8,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.tpu.inventory import Repair
+from chaoslab.fleet.slices.repair import RepairLimits
 from chaoslab.fleet.tpu.lifecycle import bring_up
 from chaoslab.fleet.tpu.provider import TpuProvider
 from tests.contracts.fleet_kit import LivingFleetKit, Stage
@@ -39,7 +39,7 @@ def stage(
     fake: FakeCloud, provider: TpuProvider, tmp_path: Path, undo_log: Remembered
 ) -> Iterator[Stage]:
     clock = WallClock()
-    factory = SliceFactory(fake=fake, provider=lambda: provider, repair=Repair(failures=0))
+    factory = SliceFactory(fake=fake, provider=lambda: provider, repair=RepairLimits(failures=0))
     with factory(tmp_path, clock, undo_log=undo_log, node_links=None) as fleet:
         fleet.poll(clock.now_s() + 1.0)  # what the provider says at the beginning
         yield Stage(fleet=fleet, clock=clock)

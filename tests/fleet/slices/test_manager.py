@@ -8,8 +8,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.provider import Condition, Refusal
 from chaoslab.fleet.slices.manager import SliceManager
-from chaoslab.fleet.slices.repair import Cause
-from chaoslab.fleet.tpu.inventory import Repair
+from chaoslab.fleet.slices.repair import Cause, RepairLimits
 from tests.fleet.slices.fake_provider import NODES, FakeHosts, FakeProvider, refusal
 from tests.payload_reading import observed
 from tests.waiting import wait_until
@@ -20,10 +19,12 @@ LOST, OTHER = NODES
 class Kept:
     """A manager with a clock of its own, and what it has said."""
 
-    def __init__(self, *, limits: Repair | None = None, every_s: float = 0.001) -> None:
+    def __init__(self, *, limits: RepairLimits | None = None, every_s: float = 0.001) -> None:
         self.provider, self.hosts = FakeProvider(), FakeHosts()
         self.now_s = 0.0
-        self.manager = SliceManager(self.provider, limits or Repair(), self.hosts, every_s=every_s)
+        self.manager = SliceManager(
+            self.provider, limits or RepairLimits(), self.hosts, every_s=every_s
+        )
         for name in NODES:
             self.manager.note_begun(name, 1)
         self.said: list[Observation] = []
@@ -210,7 +211,7 @@ def test_a_slice_is_faulted_unless_it_is_sure_that_nothing_was_done_to_it(
 def test_a_node_that_crashes_on_its_new_slice_uses_up_the_failures(
     make: Callable[..., Kept],
 ) -> None:
-    kept = make(limits=Repair(preemptions=1000, failures=0))
+    kept = make(limits=RepairLimits(preemptions=1000, failures=0))
     kept.loses(Condition.PREEMPTED)
     kept.until(kept.has_reached("trial"))
     kept.hears(Kind.NODE_EXITED, incarnation=2, exit_code=1, sent=[])
@@ -242,7 +243,7 @@ def test_hosts_that_do_not_answer_yet_are_asked_again(kept: Kept) -> None:
 def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
     make: Callable[..., Kept],
 ) -> None:
-    kept = make(limits=Repair(wait_s=10.0))
+    kept = make(limits=RepairLimits(wait_s=10.0))
     kept.provider.refusals[f"request {LOST}"] = refusal(Refusal.UNAVAILABLE)
     kept.loses(Condition.ABSENT)
     kept.until(lambda: f"request {LOST}" in kept.provider.calls)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from chaoslab.fleet.provider import Condition, Refusal, SliceReport
-from chaoslab.fleet.slices.repair import Cause, Counts, SliceRepair, Stage, Step
-from chaoslab.fleet.tpu.inventory import Repair
+from chaoslab.fleet.slices.repair import Cause, Counts, RepairLimits, SliceRepair, Stage, Step
 
 NODE = "learner-1"
 ENDED, STEPPED = "the node ended", "the node made a step"
@@ -35,7 +34,7 @@ class Told:
         self,
         cause: Cause = Cause.PREEMPTION,
         *,
-        limits: Repair | None = None,
+        limits: RepairLimits | None = None,
         counts: Counts | None = None,
         before: Condition | None = None,
         refusal: Refusal | None = None,
@@ -45,7 +44,7 @@ class Told:
             node=NODE,
             cause=cause,
             begun_s=self.now_s,
-            limits=limits or Repair(),
+            limits=limits or RepairLimits(),
             counts=counts or Counts(),
             lost="old",
             before=SliceReport(node=NODE, condition=before, resource="old") if before else None,
@@ -132,7 +131,7 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
             id="a maintained slice is awaited",
         ),
         pytest.param(
-            lambda: Told(limits=Repair(wait_s=60.0)),
+            lambda: Told(limits=RepairLimits(wait_s=60.0)),
             [*REQUESTED, *2 * [Sees(Condition.WAITING, after_s=30.0)]],
             (Stage.GIVEN_UP, Cause.PREEMPTION, 1, 0),
             id="no slice in time is given up",
@@ -158,13 +157,13 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
             id="a node without a step in time has a bad host",
         ),
         pytest.param(
-            lambda: Told(limits=Repair(preemptions=1000, failures=2)),
+            lambda: Told(limits=RepairLimits(preemptions=1000, failures=2)),
             [*IN_TRIAL, *CRASH, *CRASH, ENDED, Sees(Condition.UP, after_s=11.0)],
             (Stage.GIVEN_UP, Cause.FAILURE, 1, 3),
             id="crashes use up the failures, however many preemptions are allowed",
         ),
         pytest.param(
-            lambda: Told(limits=Repair(preemptions=2, failures=0), counts=Counts(preemptions=2)),
+            lambda: Told(limits=RepairLimits(preemptions=2, failures=0), counts=Counts(preemptions=2)),
             [Sees(Condition.PREEMPTED, None, "old")],
             (Stage.GIVEN_UP, Cause.PREEMPTION, 3, 0),
             id="preemptions use up their own budget",
@@ -181,7 +180,7 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
             id="a fault of the plan uses up nothing",
         ),
         pytest.param(
-            lambda: Told(limits=Repair(probation_s=30.0)),
+            lambda: Told(limits=RepairLimits(probation_s=30.0)),
             [*REQUESTED, *2 * [Sees(Condition.UP, Step.START, after_s=20.0, but="refused")],
              Sees(Condition.UP, after_s=20.0), Sees(Condition.UP, Step.CLEAR)],
             (Stage.CLEARED, Cause.FAILURE, 1, 1),
