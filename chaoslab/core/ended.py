@@ -6,14 +6,14 @@ from typing import Final, TypeVar
 
 from chaoslab.core.errors import FleetError
 
-_ENDED_S: Final = 10.0
+ENDED_S: Final = 10.0
 """How long a cluster may take to say that a container has ended in which nothing can be done."""
 _LOOK_S: Final = 0.1
 _Answer = TypeVar("_Answer")
 
 
 def unless_ended(
-    asked: Callable[[], _Answer], has_ended: Callable[[], bool], within_s: float = _ENDED_S
+    asked: Callable[[], _Answer], has_ended: Callable[[], bool], within_s: float = ENDED_S
 ) -> _Answer | None:
     """The answer; None if the process that was asked has ended. FleetError if it goes on and does
     not answer.

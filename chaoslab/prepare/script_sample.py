@@ -255,26 +255,16 @@ def understand(sample: Sample, script: Script) -> Understood:
             "it report more often, or give it more time with --sample 2m"
         )
     again = _heard(sample.second[name], patterns) if sample.second else []
-    delays = [
-        said[0][0] - start.began_s
-        for start in (*sample.first.values(), *sample.second.values())
-        if (said := _of(_heard(start, patterns), What.PROGRESS))
-    ]
     saves: Sequence[int] = _saved_steps(heard[name])
     checkpoints = ""
     if not saves and sample.files:
         checkpoints, saves = max(sample.files.items(), key=lambda one: len(one[1]))
-    resumed = next((said for _, said in _of(again, What.RESUMED)), None)
-    after = _counted(_of(again, What.PROGRESS))
-    went_on = resumed.step if resumed else None
-    if went_on is None and after:
-        went_on = max(0, after[0][1] - _steps_between(reports))
     return Understood(
         patterns=patterns,
         preset=preset,
         progress=_shown(reports),
         saved=next((said for _, said in _of(heard[name], What.SAVED)), None),
-        resumed=resumed,
+        resumed=_resumed(again),
         near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
         near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
         is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
@@ -282,12 +272,34 @@ def understand(sample: Sample, script: Script) -> Understood:
         last_step=max(step for _, step, _ in reports),
         steps_between=_steps_between(reports),
         step_s=(reports[-1][0] - reports[0][0]) / max(1, reports[-1][1] - reports[0][1]),
-        start_s=max(delays),
+        start_s=_start_s(sample, patterns),
         checkpoints=checkpoints,
         saves_every=_every(saves),
         saved_step=max(saves, default=None),
-        resumed_step=went_on,
+        resumed_step=_resumed_step(again, _steps_between(reports)),
     )
+
+
+def _start_s(sample: Sample, patterns: Patterns) -> float:
+    """From a start to its first progress, at most."""
+    return max(
+        said[0][0] - start.began_s
+        for start in (*sample.first.values(), *sample.second.values())
+        if (said := _of(_heard(start, patterns), What.PROGRESS))
+    )
+
+
+def _resumed(again: Sequence[tuple[float, Said]]) -> Said | None:
+    """What the second start said of it first."""
+    return next((said for _, said in _of(again, What.RESUMED)), None)
+
+
+def _resumed_step(again: Sequence[tuple[float, Said]], steps_between: int) -> int | None:
+    """Where the second start went on: as it said, or a report before its first one."""
+    resumed, after = _resumed(again), _counted(_of(again, What.PROGRESS))
+    if resumed is not None and resumed.step is not None:
+        return resumed.step
+    return max(0, after[0][1] - steps_between) if after else None
 
 
 def recognized(printed: Mapping[str, Sequence[str]], workers: int) -> Mapping[str, Json]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.ended import unless_ended
+from chaoslab.core.ended import ENDED_S, unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.attached.fleet import AttachedFleet
@@ -52,8 +52,6 @@ _LAST_LINES_S: Final = 0.3
 """How long what a node printed last may take to arrive."""
 _MOMENT_S: Final = 0.5
 _FRESH_S: Final = 2.0
-_ENDED_S: Final = 10.0
-"""How long the cluster may take to say that a container has ended that does not answer."""
 _TICKS: Final = 100
 _PAGE: Final = 4096
 _ARRIVALS_MOST: Final = 8192
@@ -160,7 +158,7 @@ class AttachedPod(AttachedNode):
         if shown is not None and time.monotonic() - shown[0] < _FRESH_S:
             return self._probed(shown[1])
         try:
-            said = self._ask("show", within_s=0.0 if self.is_taken_away else _ENDED_S)
+            said = self._ask("show", within_s=0.0 if self.is_taken_away else ENDED_S)
         except FleetError:
             if not self.is_taken_away:
                 raise
@@ -202,7 +200,7 @@ class AttachedPod(AttachedNode):
             self._was_killed |= is_kill
             return said
 
-        said = unless_ended(asked, lambda: self._is_dead, min(within_s, _ENDED_S))
+        said = unless_ended(asked, lambda: self._is_dead, min(within_s, ENDED_S))
         is_gone = said is not None and said.get("is_gone") is True
         if is_gone and self._was_killed:
             self._died_s = time.monotonic()

@@ -142,7 +142,7 @@ def test_a_node_that_was_killed_is_taken_up_in_the_same_pod(
 def test_a_kill_that_is_refused_is_no_death(
     day: FakeNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pods, "_ENDED_S", 0.0)
+    monkeypatch.setattr(pods, "ENDED_S", 0.0)
     fleet = attached(day, tmp_path)
     life = fleet._lives[VICTIM]
     day.refusals = [Refused("cannot exec: forbidden")]

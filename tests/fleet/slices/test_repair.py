@@ -163,7 +163,9 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
             id="crashes use up the failures, however many preemptions are allowed",
         ),
         pytest.param(
-            lambda: Told(limits=RepairLimits(preemptions=2, failures=0), counts=Counts(preemptions=2)),
+            lambda: Told(
+                limits=RepairLimits(preemptions=2, failures=0), counts=Counts(preemptions=2)
+            ),
             [Sees(Condition.PREEMPTED, None, "old")],
             (Stage.GIVEN_UP, Cause.PREEMPTION, 3, 0),
             id="preemptions use up their own budget",
