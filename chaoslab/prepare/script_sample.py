@@ -239,8 +239,7 @@ def understand(sample: Sample, script: Script) -> Understood:
     for name, start in sample.first.items():
         if start.is_failed:
             raise PlanError(f"{name} {start.ended}; it printed last:\n{start.last_words}\n")
-    lines = [*_texts(sample.first), *_texts(sample.second)]
-    patterns, preset = _patterns(lines, script)
+    patterns, preset = _patterns([*_texts(sample.first), *_texts(sample.second)], script)
     if patterns is None:
         raise PlanError(_nothing_found(sample, script))
     heard = {name: _heard(start, patterns) for name, start in sample.first.items()}
@@ -263,8 +262,8 @@ def understand(sample: Sample, script: Script) -> Understood:
         patterns=patterns,
         preset=preset,
         progress=_shown(reports),
-        saved=next((said for _, said in _of(heard[name], What.SAVED)), None),
-        resumed=_resumed(again),
+        saved=_said_first(heard[name], What.SAVED),
+        resumed=_said_first(again, What.RESUMED),
         near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
         near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
         is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
@@ -289,14 +288,9 @@ def _start_s(sample: Sample, patterns: Patterns) -> float:
     )
 
 
-def _resumed(again: Sequence[tuple[float, Said]]) -> Said | None:
-    """What the second start said of it first."""
-    return next((said for _, said in _of(again, What.RESUMED)), None)
-
-
 def _resumed_step(again: Sequence[tuple[float, Said]], steps_between: int) -> int | None:
     """Where the second start went on: as it said, or a report before its first one."""
-    resumed, after = _resumed(again), _counted(_of(again, What.PROGRESS))
+    resumed, after = _said_first(again, What.RESUMED), _counted(_of(again, What.PROGRESS))
     if resumed is not None and resumed.step is not None:
         return resumed.step
     return max(0, after[0][1] - steps_between) if after else None
@@ -364,6 +358,10 @@ def _of(said: Sequence[tuple[float, Said]], what: What) -> list[tuple[float, Sai
     return [(time_s, one) for time_s, one in said if one.what is what]
 
 
+def _said_first(said: Sequence[tuple[float, Said]], what: What) -> Said | None:
+    return next((one for _, one in _of(said, what)), None)
+
+
 def _shown(reports: Sequence[tuple[float, int, Said]]) -> Said:
     """The last one, with a loss if any has one."""
     with_loss = [said for _, _, said in reports if said.loss is not None]
@@ -382,8 +380,7 @@ def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, S
 
 
 def _steps_between(reports: Sequence[tuple[float, int, Said]]) -> int:
-    steps = [step for _, step, _ in reports]
-    return round(median(b - a for a, b in pairwise(steps)))
+    return round(median(b - a for (_, a, _), (_, b, _) in pairwise(reports)))
 
 
 def _saved_steps(heard: Sequence[tuple[float, Said]]) -> list[int]:
