@@ -104,5 +104,5 @@ def _runs(context: click.Context) -> Sequence["RunDirectory"]:
 
 
 def that_begin(begun: str, names: Iterable[str]) -> list[CompletionItem]:
-    """Those of the names that begin as was typed."""
+    """Names that begin with what was typed."""
     return [CompletionItem(name) for name in names if name.startswith(begun)]

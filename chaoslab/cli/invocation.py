@@ -1,4 +1,4 @@
-"""Memory of the command line while a command goes on, so that a crash finds its record."""
+"""Memory of the command line while a command runs, so that a crash finds its record."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +11,10 @@ class Invocation:
     """One call of `chaoslab`."""
 
     run_directory: Path | None = None
-    """Of the run that this call has made last, if any."""
+    """Directory of the newest run of this call, if any."""
     secrets: Secrets = field(default_factory=Secrets)
-    """Of its plan: what a crash must not show."""
+    """Secrets of its plan, which a crash must not show."""
 
     def remember(self, run_directory: Path) -> None:
-        """From now on this run is the one that a crash is about."""
+        """Note the directory of the run that a crash would concern."""
         self.run_directory = run_directory

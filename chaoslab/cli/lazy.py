@@ -32,14 +32,14 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it; an unknown command is refused with the one that was meant."""
+        """Resolve as click does; the error for an unknown command names the nearest one."""
         given = args[0] if args else ""
         if given not in self.summaries and not given.startswith("-"):
             raise click.UsageError(f"No such command {given!r}. {self.instead_of(given, ctx)}", ctx)
         return super().resolve_command(ctx, args)
 
     def instead_of(self, given: str, ctx: click.Context) -> str:
-        """What to write in place of an unknown command."""
+        """Suggestion in place of an unknown command."""
         if meant := difflib.get_close_matches(given, self.summaries, n=1):
             return f"Did you mean `{ctx.command_path} {meant[0]}`?"
         return f"There are {', '.join(self.summaries)}."

@@ -65,7 +65,7 @@ MOVED = {
     "experiment": "research experiment FILE",
     **dict.fromkeys(("advise", "calibrate", "envelope", "fuzz", "selftest"), "research {}"),
 }
-"""What was a command of its own, and the command that does it now."""
+"""Former commands, and the command that replaces each."""
 
 _EPILOG = """\b
 Exit codes:
@@ -105,7 +105,7 @@ class Commands(LazyGroup):
     """Finds commands by name and turns every error into a message and an exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does it, once there are streams that take what may have to be said."""
+        """Parse as click does, once stdout and stderr can take an error."""
         prepare_streams()
         return super().parse_args(ctx, args)
 

@@ -74,12 +74,12 @@ def bisect_commits(
 
 @dataclass(slots=True, kw_only=True)
 class _Progress:
-    """What was run so far, told as it comes."""
+    """Progress of a bisection, printed as it advances."""
 
     repository: Repository
     is_quiet: bool
     about: int
-    """How many commits are to be tried if none is skipped."""
+    """Estimated number of commits to try, if none is skipped."""
     runs: list[CommitRun] = field(default_factory=list)
     begun: int = 0
 
@@ -89,18 +89,18 @@ class _Progress:
         self.say(f"{self.begun} of about {self.about}: {self.repository.title(commit)}")
 
     def tell(self, run: CommitRun) -> None:
-        """One more run."""
+        """Count and print one more run."""
         self.runs.append(run)
         where = f", {shown_path(run.directory.path)}" if run.directory else ""
         self.say(f"{self.repository.title(run.commit)}: {run.answer}{where}")
 
     def say(self, text: str) -> None:
-        """On stderr."""
+        """Print to stderr."""
         if not self.is_quiet:
             click.echo(text, err=True)
 
     def record(self, commit: str | None, answer: Answer) -> RunDirectory | None:
-        """Of the last run of a commit with this answer."""
+        """Record of the last run of a commit with this answer."""
         found = [run.directory for run in self.runs if (run.commit, run.answer) == (commit, answer)]
         return found[-1] if found else None
 
@@ -129,7 +129,7 @@ def _page(found: Bisected, progress: _Progress) -> RenderableType:
 
 
 def _said(found: Bisected, repository: Repository) -> Sequence[str]:
-    """What the search came to, a line each."""
+    """Result of the search, one line per fact."""
     last = found.answers[-1][1] if found.answers else None
     match found.ending:
         case BisectEnding.BAD_DOES_NOT_FAIL | BisectEnding.GOOD_DOES_NOT_PASS if (

@@ -87,7 +87,7 @@ class Entry:
     sentence: str
     value: Mapping[str, Json]
     facts: Callable[[], Iterable[tuple[str, str]]]
-    """What its page says; a fact without text is left out."""
+    """Facts on its page, by label; one without text is left out."""
     then: tuple[str, str]
     """The command to try next, and why."""
 

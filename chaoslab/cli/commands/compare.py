@@ -129,7 +129,7 @@ def _pairs(found: Comparison, max_drop: float | None) -> RenderableType:
 
 
 def _reasons(found: Comparison) -> Iterator[Text]:
-    """Why a check that passed in A does not in B."""
+    """Why a check that passed in A does not pass in B."""
     for pair in found.pairs:
         if pair.after is not None and pair.is_broken:
             style = STYLES[OUTCOME_TONES[pair.after.outcome]]
@@ -147,14 +147,14 @@ def _margin(finding: Finding | None) -> str:
 
 
 def _change(share: float | None) -> str:
-    """Of a margin; what is less than can be shown is none."""
+    """Change of a margin; empty if it is too small to show."""
     if share is None:
         return ""
     return percent(share if abs(share) >= _LEAST_CHANGE else 0.0)
 
 
 def _noise(pair: Pair) -> str:
-    """Of both runs' baselines; empty for a check that compares with none."""
+    """Noise of both baselines; empty for a check that compares with none."""
     if set(pair.noises) == {None}:
         return ""
     return " -> ".join("?" if one is None else f"{one:.1%}" for one in pair.noises)

@@ -112,7 +112,7 @@ def command(
 
 
 def _with_hosts(found: Diagnosis, inventory: Path) -> Diagnosis:
-    """What is so here, and on the hosts of an inventory."""
+    """Abilities of this machine, and of the hosts of an inventory."""
     try:
         from chaoslab.fleet.remote import doctor  # noqa: PLC0415  # needs asyncssh
     except ImportError as error:
@@ -137,7 +137,7 @@ def _page(found: Diagnosis) -> RenderableType:
 
 
 def _told(one: Examined) -> Text:
-    """What is so, and what to do about it."""
+    """State of each ability, and what to do about it."""
     remedy = (f"; {one.remedy}", _STYLES[one.state]) if one.remedy else ""
     return Text.assemble(one.detail, remedy)
 
@@ -168,7 +168,7 @@ def examine(runs_root: Path) -> Diagnosis:
 
 
 def _resources(runs_root: Path) -> Iterator[Examined]:
-    """What every run needs."""
+    """Resources that every run needs."""
     yield ok("python", f"{platform.python_version()} at {sys.executable}")
     memory, disk = psutil.virtual_memory().available, shutil.disk_usage(nearest(runs_root)).free
     cache = compilation_cache()
@@ -202,7 +202,7 @@ def _crash_points() -> Examined:
 
 
 def _accelerators() -> Examined:
-    """By device files: asking JAX would take the devices from a run."""
+    """Accelerators by their device files: asking JAX would take the devices from a run."""
     devices = Path("/dev")
     found = (*devices.glob("accel*"), *devices.glob("vfio/[0-9]*"), *devices.glob("nvidia[0-9]*"))
     if not found:

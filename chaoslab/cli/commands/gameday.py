@@ -210,7 +210,7 @@ def _interrupted() -> Iterator[None]:
 
 
 def _completed(asked: Asked, *, is_asked: bool) -> Asked:
-    """With the length written out, and with what people answer of the charter."""
+    """The plan with its length written out, and with the answers that the charter needs."""
     plan, _ = decode(asked)
     settings = [
         f"gameday.length={show_duration(plan.charter.length_s)}",

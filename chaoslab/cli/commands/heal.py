@@ -82,7 +82,7 @@ def command(
 
 
 def _heal(path: Path) -> Healed:
-    """An undo log that cannot be read remains; the others are healed all the same."""
+    """Heal one run; one whose undo log cannot be read remains, and the others are still healed."""
     try:
         return heal(path)
     except FleetError as error:

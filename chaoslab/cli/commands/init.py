@@ -45,7 +45,7 @@ _INCLUDE = "include: {local: .gitlab/resilience.yml}\n"
 _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >&2 && exit 1'
 """Instead of a name that an index may give to another package."""
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
-"""What YAML reads as it stands."""
+"""Text that YAML reads unquoted."""
 _STDLIB = "stdlib"
 _WORDS = "chaoslab.init.words"
 _UNSET_HINT = (
@@ -91,7 +91,7 @@ class Starter:
     install: str | None
     """What pip installs in CI, quoted for a shell; None: not known."""
     data: str | None = None
-    """What a task or the built-in model reads, as plans name it; None: the text of every machine.
+    """Data of a task or of the built-in model, as plans name it; None: the text of every machine.
     """
     script: ScriptGate | None = None
     """The gate of a script."""
@@ -129,12 +129,12 @@ class Starter:
 
 
 def _scalar(text: str) -> str:
-    """As YAML reads it."""
+    """Quoted as YAML reads it."""
     return text if _NAME.fullmatch(text) else json.dumps(text)
 
 
 class _WithCommand(click.Command):
-    """A command whose words after `--` are a command line of the user's."""
+    """A command that takes a command line of the user's after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep them out of the arguments."""
@@ -144,7 +144,7 @@ class _WithCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Of the line with the usage."""
+        """Usage line, with the command line after `--`."""
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
@@ -286,7 +286,7 @@ def _asked(question: str, choices: Mapping[str, str]) -> str:
 
 
 def _installed(folder: Path, asked: str | None) -> str | None:
-    """What pip gets: the project with what it needs, and chaoslab; None if neither is found."""
+    """Arguments of pip: project with requirements, and chaoslab; None if neither is found."""
     found = requirement() if asked is None else asked
     if found is None:
         return None
@@ -316,7 +316,7 @@ def _try(plan: str) -> None:
 def _write(
     folder: Path, files: Mapping[str, str], starter: Starter
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What became of each file, and what is left to do; PlanError if nothing was written."""
+    """Write each file; its state, and what is left to do. PlanError if nothing was written."""
     whole = dict(files)
     hints: tuple[str, ...] = ()
     if starter.ci is Ci.GITLAB:
@@ -337,7 +337,7 @@ def _write(
 
 
 def _content(path: Path) -> str | None:
-    """Of a file in whatever encoding, None of anything else; PlanError if it cannot be read."""
+    """Text of a file in any encoding, None of anything else; PlanError if it cannot be read."""
     with _refused(path, "read"):
         is_file = path.is_file()
         return path.read_text(encoding="utf-8", errors="surrogateescape") if is_file else None

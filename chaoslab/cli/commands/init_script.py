@@ -48,7 +48,7 @@ def command_line(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """What the command line says of a script."""
+    """Options of the command line about a script."""
 
     workers: int
     progress: str
@@ -95,7 +95,7 @@ class ScriptGate:
     """What is written, and what is said about it."""
 
     script: Script
-    """As it was asked for."""
+    """The script, as it was asked for."""
     sample: Sample
     understood: Understood
 
@@ -221,7 +221,7 @@ class ScriptGate:
     # ---------------------------------------------------------------- what is said
 
     def said(self) -> Iterator[tuple[str, str]]:
-        """What was understood of the output: a word, and text."""
+        """Summary of what was understood of the output: labels and texts."""
         one = self.understood
         by = f", as of {one.preset}" if one.preset else ""
         what = "step and loss" if one.progress.loss is not None else "step"
@@ -246,12 +246,12 @@ class ScriptGate:
         yield "takes", f"about {run}, and its fault-free twin as long"
 
     def page(self) -> Table:
-        """What was understood, and what was not."""
+        """Page of what was understood, and what was not."""
         doubts = (("note", doubt) for doubt in self.doubts())
         return paired([(Text(word), text) for word, text in (*self.said(), *doubts, ("", ""))])
 
     def doubts(self) -> Iterator[str]:
-        """What was not found or assumed, and what would tell."""
+        """Facts that were not found or were assumed, and what would show them."""
         one = self.understood
         if self._goes_back:
             yield (
@@ -316,7 +316,7 @@ class ScriptGate:
             )
 
     def to_json(self) -> Mapping[str, Json]:
-        """What was understood, as data."""
+        """The result as data."""
         one = self.understood
         return {
             "preset": one.preset,
@@ -367,13 +367,13 @@ def _each(steps: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """As a scalar of YAML, in which backslashes stand for themselves."""
+    """As a YAML scalar, in which backslashes stand for themselves."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"
 
 
 def _seconds(value: float) -> float:
-    """Up to a number that people would write."""
+    """Rounded up to a number that people would write."""
     unit = 5.0 if value <= 60 else 60.0
     return math.ceil(value / unit) * unit
 

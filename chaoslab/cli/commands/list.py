@@ -35,7 +35,7 @@ _YES_NO = {True: "yes", False: "NO"}
 _TITLES = ("id", "plan", "verdict", "went on", "back", "started", "lasted", "seed")
 _SPARE = ("back", "went on", "seed", "lasted", "started")
 _STATES = {state.value.replace(" ", "-").lower(): state.value for state in (*Outcome, *RunState)}
-"""What --verdict takes, and the state it means."""
+"""Values of --verdict, and the state that each means."""
 
 
 @click.command(
@@ -143,7 +143,7 @@ def _row(run: Mapping[str, Json], shown_id: str) -> tuple[RenderableType, ...]:
 
 
 def _started(stamp: Json) -> str:
-    """In local time, to the minute; `-` for what is no time, or none that a calendar here has."""
+    """Start in local time, to the minute; `-` if it is no time, or not in the calendar's range."""
     try:
         return f"{datetime.fromisoformat(str(stamp)).astimezone():%m-%d %H:%M}"
     except (ValueError, OverflowError, OSError):
@@ -151,7 +151,7 @@ def _started(stamp: Json) -> str:
 
 
 def _lasted(run: Mapping[str, Json]) -> str:
-    """Of a simulation the time that was simulated."""
+    """Duration of a run; of a simulation the simulated time."""
     for key, unit in (("simulated_s", "s sim"), ("lasted_s", "s")):
         if isinstance(length_s := run[key], float):
             return f"{length_s:.0f} {unit}"
@@ -163,7 +163,7 @@ def _yes_no(value: Json) -> str:
 
 
 def _came_back(learners: Json) -> str:
-    """How many of those that were taken away and asked to return."""
+    """Number of learners that came back, of those that were taken away and asked to return."""
     if not isinstance(learners, Mapping) or not learners:
         return "-"
     asked = [

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from chaoslab.report.webhook import Webhook
 
 _LAST_DELIVERY_S = 10.0
-"""How long the end of the command waits for the receiver; the run is over then."""
+"""Longest wait of the command for the receiver, once the run is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listening:
-    """What was asked for on the command line."""
+    """Options of the command line about listeners."""
 
     notify: str | None = None
     metrics: str | None = None
@@ -53,7 +53,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Those that are open."""
+    """The open listeners."""
 
     webhook: "Webhook | None" = None
     metrics: "Metrics | None" = None
@@ -61,7 +61,7 @@ class Listeners:
 
     @property
     def observers(self) -> tuple[Observer, ...]:
-        """What a run is given."""
+        """Observers of a run."""
         return tuple(one for one in (self.webhook, self.metrics) if one is not None)
 
     def made(self, run_directory: Path) -> None:

@@ -32,7 +32,7 @@ _NOBODY = "operator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What was asked for on the command line."""
+    """Options of the command line about the live page."""
 
     serve: str | None = None
     tls_cert: Path | None = None
@@ -104,7 +104,7 @@ live_options = bundled(
 
 
 def parsed(address: str) -> tuple[str, int]:
-    """Host and port of `[HOST:]PORT`; PlanError if it is none."""
+    """Host and port of `[HOST:]PORT`; PlanError if it has another form."""
     host, _, port = address.rpartition(":")
     if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise PlanError(f"--serve {address}: write PORT or HOST:PORT, such as 8080; 0 takes any")
@@ -112,7 +112,7 @@ def parsed(address: str) -> tuple[str, int]:
 
 
 def lines(page: "LivePage") -> Sequence[str]:
-    """Where the page is, and a link for each of those who are to come."""
+    """Address of the page, and a link for each expected participant."""
     found = [f"live page: {page.address.url}/"]
     for link in page.links:
         person = f"operator {link.name}, once" if link.name else "viewers, as many as like"

@@ -63,7 +63,7 @@ _SENTENCES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimising:
-    """What the command line said of a search."""
+    """Options of the command line about a search."""
 
     budget_s: float | None
     runs: int
@@ -141,7 +141,7 @@ class _Search:
 
     @property
     def folder(self) -> Path:
-        """Records of trials lie apart: they are no runs of the plan."""
+        """Folder of the trials' records, apart from runs: a trial is no run of the plan."""
         return self.out / _FOLDER / self.directory.id
 
     def carry_out(self) -> Minimised:
@@ -174,7 +174,7 @@ class _Search:
         return found
 
     def _length(self) -> str:
-        """How long one run is, by the record."""
+        """Length of one run, by its record."""
         length_s = self.directory.lasted_s
         return "" if length_s is None else f", each about {show_duration(round(length_s))}"
 
@@ -192,7 +192,7 @@ class _Search:
         )
 
     def _described(self, candidate: Candidate) -> str:
-        """Its faults, each with what is less of it than in the whole schedule."""
+        """The faults that are left, each with what was reduced against the whole schedule."""
         original = {one.number: one for one in self.whole}
         return ", ".join(_described(one, original[one.number]) for one in candidate) or "-"
 
@@ -201,7 +201,7 @@ class _Search:
             click.echo(text, err=True)
 
     def page(self, found: Minimised) -> RenderableType:
-        """What was tried, and what is left."""
+        """Page of what was tried, and what is left."""
         tried = table("trial", "answer", "verdict", "faults", "s", "record", wraps=("faults",))
         for number, one in enumerate(self.told, start=1):
             tried.add_row(
@@ -216,7 +216,7 @@ class _Search:
         return Group(tried, Text(head, style="bold"), *map(Text, left))
 
     def to_json(self, found: Minimised) -> Mapping[str, Json]:
-        """What was found, as data."""
+        """The result as data."""
         path = self.folder / MINIMISED_YAML
         return {
             "ending": found.ending.value,

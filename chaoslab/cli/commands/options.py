@@ -180,7 +180,7 @@ size = _read_by(SIZE)
 
 
 def age(age_s: float | None) -> str:
-    """How long ago, in the largest unit that fits: `3 h`; `-` if it is not known."""
+    """Age in the largest unit that fits: `3 h`; `-` if it is not known."""
     if age_s is None:
         return "-"
     return next((f"{age_s // s:.0f} {unit}" for s, unit in _AGES if age_s >= s), "now")

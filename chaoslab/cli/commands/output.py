@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from chaoslab.record.run_directory import RunDirectory
 
 _PLAIN_COLUMNS = 110
-"""Where there is neither COLUMNS nor a terminal: the log of a CI job."""
+"""Columns without COLUMNS and a terminal, as in the log of a CI job."""
 _LEAST_COLUMNS = 20
 """A page is never narrower: a letter to a line cannot be read."""
 _OUT = Path("runs")
@@ -157,7 +157,7 @@ def fitting(titles: Sequence[str], rows: Sequence[Sequence[RenderableType]],
 
 
 def paired(rows: Iterable[tuple[Text, str | Text]]) -> Table:
-    """Names, each beside its text, which goes on below its own beginning."""
+    """Names, each beside its text; long text continues in its own column."""
     made = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for _ in range(2):
         made.add_column(overflow="fold")
@@ -199,12 +199,12 @@ def progress(name: str, noun: str = "simulation") -> Callable[[int, int], None]:
 
 
 def warn(text: str) -> None:
-    """What will go wrong, or is likely a mistake, on stderr."""
+    """Print to stderr what will go wrong, or is likely a mistake."""
     click.echo(f"warning: {text}", err=True)
 
 
 def named(run: "RunDirectory", out: Path) -> str:
-    """What a command takes for a run: its short id if it lies below the default --out."""
+    """Argument by which a command finds a run: its short id if it lies below the default --out."""
     is_found = out == _OUT and run.path.resolve().parent.parent == out.resolve()
     return run.short_id if is_found else str(shown_path(run.path))
 

@@ -164,7 +164,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
 
 
 def _took(prepared: Prepared, lasted_s: float | None) -> str:
-    """What it took; else an estimate, where the plan says enough for one, else the limit."""
+    """Duration of the last run; else an estimate, where the plan allows one, else the limit."""
     if lasted_s is not None:
         return f"{lasted_s:.0f} s the last time"
     plan, guess_s = prepared.plan, _guess_s(prepared)
@@ -180,14 +180,14 @@ def _took(prepared: Prepared, lasted_s: float | None) -> str:
 
 
 def _guess_s(prepared: Prepared) -> float | None:
-    """What a step may take; None if the plan says it, or if it is not known what trains where."""
+    """Estimated step time; None if the plan sets it, or if it is not known what trains where."""
     plan = prepared.plan
     is_known = prepared.fleet_setup.is_simulated or fleet_of(plan).runs_here
     return guessed_step_s(plan.training, cores()) if is_known and not plan.fleet.programs else None
 
 
 def _learners(training: Training) -> str:
-    """How many there are, and of what kinds."""
+    """Number and kinds of learners."""
     slower = Counter(training.speeds.values())
     kinds = (f"{count} of them at {show_share(speed)} speed" for speed, count in slower.items())
     hosts = Counter(group.hosts or training.hosts for _, group in training.grouped())
@@ -230,7 +230,7 @@ def _stop(prepared: Prepared) -> str:
 
 
 def _lasted_s(root: Path, prepared: Prepared) -> float | None:
-    """How long the newest finished run of this plan on this fleet took, without its twin."""
+    """Duration of the newest finished run of this plan on this fleet, without its twin."""
     kind = prepared.fleet_setup.fleet.kind
     for run in index(root, prepared.plan.name):
         if run.facts.get("outcome") == "completed" and run.facts.get("fleet") == kind:

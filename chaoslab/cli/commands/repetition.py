@@ -18,7 +18,7 @@ from chaoslab.report.repeated import repeated_json, repeated_page
 from chaoslab.run.judged_run import JudgedRun
 
 UNTIL_FAILURE_RUNS = 100
-"""How often --until-failure repeats at most, unless --repeat says otherwise."""
+"""Runs of --until-failure, unless --repeat gives another number."""
 _WORST = (
     ExitCode.INTERRUPTED, ExitCode.BROKEN, ExitCode.FAIL, ExitCode.UNKNOWN, ExitCode.PASS,
 )  # fmt: skip
@@ -36,14 +36,14 @@ def allowed(text: str) -> int | float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeating:
-    """How often a plan is run, and what of it is allowed to fail."""
+    """Number of runs of a plan, and how many of them may fail."""
 
     times: int
     ends_at_failure: bool = False
     gate: Gate = field(default_factory=Gate)
-    """Which verdict is accepted."""
+    """Verdicts that are accepted."""
     allowed: int | float | None = None
-    """How many runs may be FAIL or UNKNOWN: a number, or as a float a share of those made."""
+    """Runs that may be FAIL or UNKNOWN: a number, or as a float a share of those made."""
 
     def __post_init__(self) -> None:
         most = 1 if self.ends_at_failure else self.times

@@ -167,7 +167,7 @@ def _show(
 
 
 def _next(verdict: Verdict | None, run: str, *, is_whole: bool) -> tuple[str, str]:
-    """What fits the outcome, and starts no training."""
+    """Next command for this outcome; none that starts a training."""
     if verdict is None:
         return f"chaoslab show {run} --judge", "judge it from its record"
     if verdict.residue:

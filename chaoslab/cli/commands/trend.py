@@ -26,7 +26,7 @@ _NUMBERS = _COLUMNS[1:5]
 _MAX_DROP = 0.1
 """A margin that lost more is called eroding, unless --max-drop says otherwise."""
 _CHARTED = 12
-"""Of so many runs the chart of a margin shows."""
+"""Newest runs in the chart of a margin."""
 _STYLES = {Direction.FALLING: "bold red", Direction.RISING: "green", Direction.TOO_FEW: "dim"}
 
 

@@ -207,7 +207,7 @@ def _said(rounds: Rounds) -> str:
 
 
 def _percent(share: float) -> str:
-    """Of a small share two digits: 0.39%."""
+    """Percentage; of a small share with two digits: 0.39%."""
     return f"{share:.0%}" if share >= _SMALL or not share else f"{100 * share:.2g}%"
 
 

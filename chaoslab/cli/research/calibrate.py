@@ -54,7 +54,7 @@ def command(*, runs: tuple[str, ...], out: Path, as_json: bool) -> None:
 
 
 def _samples(directory: RunDirectory) -> list[Samples]:
-    """Those of a run and of its twin; PlanError for a simulated run."""
+    """Samples of a run and of its twin; PlanError for a simulated run."""
     history = history_of(directory)
     started = history.last(RunStarted)
     if started is not None and started.payload.fleet == _SIMULATED:

@@ -27,7 +27,7 @@ from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.provenance import cores
 
 _UNLIMITED: Final = ("limits.max_affected=100%", "limits.min_alive=0", "limits.timeout=1h")
-"""What a plan allows is no matter here: it is to be found how far one could go."""
+"""Settings that lift the plan's limits: the search is for how far one could go."""
 _ASKED: Final = {
     Question.SHARE: "largest share",
     Question.OUTAGE: "longest outage",
@@ -115,7 +115,7 @@ def command(  # noqa: PLR0913  # one for each part of the question
 def _searches(
     asked: Asked, plan: FaultPlan, vary: str | None, by: str | None
 ) -> tuple[Sequence[Search], dict[str, str]]:
-    """What is looked for; and of the questions that the plan does not allow, why."""
+    """Searches to make, and why a question that the plan does not allow is left out."""
     if vary is not None or by is not None:
         axis, rows = _axis("--vary", vary or Question.OUTAGE, asked, plan), None
         if by is not None:
@@ -202,7 +202,7 @@ def _cells(search: Search) -> Iterator[str]:
 
 
 def _show_harshest(searches: Sequence[Search]) -> None:
-    """How to see a value that does not pass."""
+    """Command that shows a value that does not pass."""
     for search in searches:
         edge = search.edge()
         if edge.fails is not None:

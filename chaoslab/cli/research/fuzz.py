@@ -102,7 +102,7 @@ def _failed(seed: int, trial: Trial, out: Path) -> Json:
 
 
 def _described(least: Shrunk, trial: Trial) -> str:
-    """What was left of a plan, in words."""
+    """The shrunk plan in words."""
     of = f"{len(least.plan.faults)} of {plural(len(trial.injections), 'injection')}"
     return f"{of} are enough ({least.ending}, {plural(least.runs, 'simulation')})"
 

@@ -87,7 +87,7 @@ def _chosen(names: Sequence[str]) -> Sequence[Trial]:
 def _run(
     trials: Sequence[Trial], out: Path, remember: Callable[[Path], object]
 ) -> Iterator[Result]:
-    """One after the other; an interrupt ends the trial that goes on, and all."""
+    """Run the trials one after the other; an interrupt ends the current one, and all."""
     for number, trial in enumerate(trials, start=1):
         title = f"{number}/{len(trials)} {trial.name}: {trial.wrong or 'nothing is wrong'}"
         click.echo(title, err=True)
@@ -129,7 +129,7 @@ def _page(results: Sequence[Result]) -> RenderableType:
 
 
 def _told(result: Result) -> Text:
-    """What the verdict says of one trial, cut to a line or two, and what it should have said."""
+    """The verdict on one trial, cut to a line or two, and the finding that was expected."""
     trial, said = result.trial, result.sentence
     if len(said) > _SENTENCE_CHARACTERS:
         said = f"{said[:_SENTENCE_CHARACTERS].rstrip()} …"

@@ -30,7 +30,7 @@ from chaoslab.record.run_directory import shown_ids
 from chaoslab.run.twin import TWINS
 
 _NAMED = 10
-"""Up to so many records that go are named one by one; more are summed by plan."""
+"""Most records that are listed one by one; more are summed by plan."""
 _VERDICTS = (Outcome.PASS, Outcome.FAIL, Outcome.UNKNOWN)
 _KEY = 12
 """Characters of a twin's key that are shown."""
@@ -187,7 +187,7 @@ def _records(found: CleanUp) -> RenderableType:
 
 
 def _kept(kept: Sequence[Candidate]) -> str:
-    """How many must stay for which reason."""
+    """Number of records that stay, for each reason."""
     reasons = Counter(one.keep.value for one in kept if one.keep is not None)
     return ", ".join(f"{times:,} {why}" for why, times in reasons.items())
 

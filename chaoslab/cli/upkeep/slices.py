@@ -240,7 +240,7 @@ def _agree(question: str, *, is_agreed: bool) -> None:
 
 
 def _strays(owned: Sequence[Owned], reports: Sequence[SliceReport]) -> list[Owned]:
-    """Those of the fleet that are reported of no learner, and cost or may cost something."""
+    """Slices of the fleet that belong to no learner, and cost or may cost something."""
     known = {one.resource for one in reports}
     return [one for one in owned if one.id not in known and one.condition not in GONE]
 
