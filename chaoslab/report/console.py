@@ -25,7 +25,7 @@ from chaoslab.report.story_parts import Fault, Node, State
 _REFRESH_S = 0.33
 _PROGRESS_EVERY_S = 5.0
 _PROGRESS_CHARS = 68
-"""With the time before it a line of 80 columns."""
+"""Length of a progress line; with the time before it 80 columns."""
 _WIDE = 100
 """Columns from which there is room for everything in one line."""
 _BAR_CELLS = 40
@@ -53,7 +53,7 @@ _TONE_STYLE = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "red", Tone.FAULT: 
 
 
 class Screen(Protocol):
-    """An observer that owns a piece of the terminal while the run goes on."""
+    """An observer that owns a part of the terminal while the run goes on."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -156,7 +156,7 @@ class Plain:
 
 
 def draw(story: RunStory, width: int = _WIDE) -> RenderableType:
-    """The whole picture of this moment, for a terminal of so many columns."""
+    """The whole picture of this moment, for a terminal of `width` columns."""
     parts: list[RenderableType] = [_header(story, width), _lanes(story, width)]
     if story.faults:
         parts.append(_timeline(story, width))
@@ -168,7 +168,7 @@ def draw(story: RunStory, width: int = _WIDE) -> RenderableType:
 
 
 def beside(time: str, text: str, style: str) -> Table:
-    """A sentence beside its time: what is too long goes on below its own beginning."""
+    """A sentence beside its time; long text continues in its own column."""
     row = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     row.add_column(no_wrap=True)
     row.add_column(overflow="fold")
@@ -177,7 +177,7 @@ def beside(time: str, text: str, style: str) -> Table:
 
 
 def _headline(story: RunStory) -> str:
-    """How the run as a whole goes on, in one line."""
+    """State of the run as a whole, in one line."""
     rate = story.rounds.tokens_per_s
     parts = [
         f"phase {story.phase or 'start'}",
@@ -194,14 +194,14 @@ def _headline(story: RunStory) -> str:
 
 
 def _counts(story: RunStory) -> str:
-    """How many learners are what; empty before they were first counted."""
+    """Number of learners in each state; empty before they were first counted."""
     compiling = story.compiling
     shown = [f"{name} {number}" for name, number in story.counts.items() if number or not compiling]
     return ", ".join([*shown, *([f"compiling {compiling}"] if compiling else [])])
 
 
 def _progress(story: RunStory) -> str:
-    """How the run goes on, in one line of a log; what does not fit is left out, the last first."""
+    """Progress of the run, in one line of a log; what does not fit is left out, the last first."""
     rounds, compiling, stepping = story.rounds, story.compiling, story.counts.get("stepping")
     parts = [plural(rounds.merged, "round")]
     if story.unreadable:

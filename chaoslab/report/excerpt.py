@@ -21,9 +21,9 @@ from chaoslab.report.story import RunStory
 
 AROUND_S = 2.0
 _LINES_SHOWN = 3
-"""Of each finding, the first violation first."""
+"""Journal lines that are shown of each finding, its first violation first."""
 _FEW = 2
-"""So many lines are not worth leaving out."""
+"""Longest gap that is shown: leaving it out saves nothing."""
 _LINE_CHARS = 600
 _NODES_SHOWN = 3
 
@@ -33,14 +33,14 @@ class Told:
     """One line of a timeline."""
 
     seq: int
-    """Of its event; the line of journal.jsonl is one more."""
+    """Sequence number of its event; the line of journal.jsonl is one more."""
     sentence: Sentence
     is_marked: bool = False
     """A finding rests on it."""
 
 
 def problems(verdict: Verdict) -> Sequence[Finding]:
-    """What decided: every FAIL, or without one every UNKNOWN; nothing of a PASS."""
+    """The findings that decided: every FAIL, or without one every UNKNOWN; none of a PASS."""
     for outcome in (Outcome.FAIL, Outcome.UNKNOWN):
         if found := [one for one in verdict.findings if one.outcome is outcome]:
             return found

@@ -117,7 +117,7 @@ def junit_xml(verdict: Verdict, history: History, directory: Path) -> str:
 
 
 def _work_lost(verdict: Verdict) -> Mapping[str, str]:
-    """What was lost of the learners' work, and the effective training time ratio, as properties."""
+    """Work lost by learners, and the effective training time ratio, as properties."""
     if verdict.work_lost is None:
         return {}
     return {f"work_lost.{key}": f"{value:g}" for key, value in asdict(verdict.work_lost).items()}
@@ -142,7 +142,7 @@ def _judge(case: Xml.Element, outcome: Outcome, reason: str, codes: Sequence[str
 
 
 def _legal(text: str) -> str:
-    """Without the characters that XML 1.0 forbids even when escaped."""
+    """Text without the characters that XML 1.0 forbids even when escaped."""
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

@@ -28,16 +28,16 @@ from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """How commands name a record and its plan."""
+    """Names of a record and of its plan in commands."""
 
     run: str
-    """What a command takes as RUN."""
+    """RUN argument of commands."""
     plan: str
-    """What a command takes as PLAN, so that it is carried out again as it was."""
+    """PLAN argument of a command that repeats the run as it was."""
     journal: str
     """Path of journal.jsonl."""
     settings: Mapping[str, Tree] = field(default_factory=dict)
-    """What the plan says; nothing if its file cannot be read."""
+    """Settings of the plan; empty if its file cannot be read."""
 
     @classmethod
     def of(cls, directory: RunDirectory, run: str, path: Path) -> "Record":
@@ -55,7 +55,7 @@ class Record:
         return self.setting("fleet.kind") in {"processes", "compose", "namespace"}
 
     def setting(self, key: str) -> str | None:
-        """What the plan says of a dotted key; None if it does not."""
+        """The plan's value of a dotted key; None if it has none."""
         found: Tree = dict(self.settings)
         for name in key.split("."):
             found = found.get(name) if isinstance(found, dict) else None
@@ -63,7 +63,7 @@ class Record:
 
 
 def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What to try, for a person; one or two sentences.
+    """What to try, in one or two sentences.
 
     `stderr` is what stands above of the standard error of nodes, by node; empty if one was silent.
     """
@@ -125,13 +125,13 @@ OTHERWISE = (
     "see all that happened in `chaoslab show {run} --all`, then judge the record again with the "
     "checks of today: `chaoslab show {run} --judge`"
 )
-"""For codes of other packages, and findings without a code."""
+"""Hint for codes of other packages, and for findings without a code."""
 
 ALREADY = (
     "the plan says `{setting}` already, so the cause is another: see all that happened in "
     "`chaoslab show {run} --all`, and how often it happens: `{again} --repeat 5`"
 )
-"""In place of a hint whose setting the plan has."""
+"""Replacement for a hint if the plan has its setting already."""
 
 _MORE_TIME = "repeat it with more time after the last fault: `{again} --set settle=60s`"
 _LONGER = "give it more rounds to judge: `{again} --set training.stop.rounds=480`"

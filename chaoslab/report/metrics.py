@@ -48,7 +48,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._story = RunStory()
         self._lock = Lock()
-        """Of the story: it is read on the thread of the server."""
+        """Guards the story, which the server's thread reads, too."""
         self._is_over = self._is_twin = False
         counter = self._counter
         self._steps = counter("learner_steps", "Training steps made", "learner")
@@ -153,7 +153,7 @@ class Metrics:
             yield _gauge(name, about, ("learner",), known)
 
     def _of_faults(self) -> Iterator[GaugeMetricFamily]:
-        """None is shown before it is injected."""
+        """Metrics of faults; none of a fault before it is injected."""
         is_open = [
             one for one in self._story.faults.values() if one.is_open and one.injected_s is not None
         ]

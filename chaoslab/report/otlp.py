@@ -26,14 +26,14 @@ from chaoslab.report.spans import RunSpan, Value, run_spans, whole_run
 from chaoslab.report.wording import began_ns
 
 TIMEOUT_S = 10.0
-"""How long a receiver may take for one request."""
+"""Time limit of one request."""
 _SPANS_OF_A_REQUEST: Final = 400
 _ERROR: Final = 2
 """Code of the status of a span that failed."""
 
 
 def checked(url: str) -> str:
-    """The base address of a receiver; PlanError for an address that is none."""
+    """The base address of a receiver; PlanError if it is no address."""
     if not is_address(url) or urlsplit(url).query or urlsplit(url).fragment:
         raise PlanError(
             "--otlp: must be the address of a receiver, such as http://localhost:4318, "
@@ -43,7 +43,7 @@ def checked(url: str) -> str:
 
 
 def send(url: str, run: str, history: History, verdict: Verdict | None) -> str:
-    """Send a run, whose id is `run`; what went wrong, as a sentence, or nothing."""
+    """Send the run with the id `run`; an error as a sentence, or nothing."""
     began = began_ns(history)
     if began is None:
         return "the record has no calendar time, so nothing of it was sent"
@@ -84,7 +84,7 @@ def _headers() -> Mapping[str, str]:
 
 
 def _span(span: RunSpan, began: int) -> dict[str, Json]:
-    """Without its ids."""
+    """A span without its ids."""
     return {
         "name": span.name,
         "kind": 1,

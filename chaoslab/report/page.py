@@ -163,7 +163,7 @@ def _pasteable(text: str) -> Iterator[RenderableType]:
 
 
 def _drawn(directory: Path) -> Iterator[Text]:
-    """Where the run is drawn; nothing before that."""
+    """Path of report.html, once it is written."""
     page = directory / REPORT_HTML
     if page.is_file():
         about = ("report  ", "dim"), str(page), ("  (open it in a browser)", "dim")

@@ -34,7 +34,7 @@ def post(
     timeout_s: float,
     trusts: ssl.SSLContext | None = None,
 ) -> None:
-    """One attempt. OSError or HTTPException if it is not accepted; redirects are errors."""
+    """Post once. OSError or HTTPException if it is not accepted; redirects are errors."""
     about = {"Content-Type": "application/json", "User-Agent": f"chaoslab/{__version__}"}
     parts = urlsplit(url)
     user, at, place = parts.netloc.rpartition("@")

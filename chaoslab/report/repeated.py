@@ -26,7 +26,7 @@ from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES, percent
 
 _Z = 1.959964
-"""Of the standard normal distribution: 95 % lie within."""
+"""Quantile of the standard normal distribution: 95 % lie within."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Repeated:
     failed: int
     unknown: int
     margins: tuple[float, ...]
-    """Of the runs in which it has one: share of the bound that was left."""
+    """Share of the bound that was left, for each run in which the finding has a margin."""
 
     @property
     def flake_rate(self) -> float:

@@ -98,7 +98,7 @@ def opened(said: payloads.GamedayOpened) -> str:
 
 
 def waits(said: payloads.FaultHeld) -> str:
-    """Not on which nodes: viewers may still predict that."""
+    """A fault that waits, without its targets: viewers may still predict those."""
     return f"{said.spec} waits for an operator: {said.fault} ({said.trigger})"
 
 

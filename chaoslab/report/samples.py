@@ -21,11 +21,11 @@ from chaoslab.core.events import Event, Json, Kind
 Sample = tuple[float, float]
 """Time in seconds, and value."""
 Curves = defaultdict[str, list[Sample]]
-"""By the node or part that it is of."""
+"""Samples by node, link or other part."""
 COUNTS = ("members", "alive", "stepping", "contributing")
 """Four different numbers of learners, equal only while all is well."""
 RATE_OVER_S = 5.0
-"""Tokens per second are a mean over so long."""
+"""Seconds over which tokens per second are averaged."""
 _FIRST_WIDTH_S = 0.25
 
 
@@ -34,18 +34,18 @@ class Samples:
 
     def __init__(self) -> None:
         self.learners = Curves(list)
-        """By each of `COUNTS`."""
+        """Number of learners over time, by each of `COUNTS`."""
         self.losses, self.step_ms = Curves(list), Curves(list)
-        """Of each learner."""
+        """Curves of each learner."""
         self.cores = Curves(list)
         self.rates: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
-        """By link and direction: kB/s at which payloads arrived while they did."""
+        """Payload rates in kB/s, by link and direction, while payloads arrived."""
         self.round_trips_ms = Curves(list)
-        """By link."""
+        """Round trips by link."""
         self.trained: list[Sample] = []
         """Tokens that learners report to have trained on since they reported last."""
         self.committed: list[Sample] = []
-        """Of each merged round, the tokens that it committed."""
+        """Committed tokens of each merged round."""
         self.committed_in_all: list[Sample] = []
         self.evaluations: list[Sample] = []
         """Loss on held-out data, by committed tokens."""
@@ -75,7 +75,7 @@ class Samples:
 
     @property
     def gaps(self) -> list[Sample]:
-        """Of each merged round, the time since the one before it."""
+        """Time between each merged round and the one before it."""
         times_s = [time_s for time_s, _ in self.committed]
         return [(to_s, max(0.0, to_s - from_s)) for from_s, to_s in pairwise(times_s)]
 
@@ -167,7 +167,7 @@ def thinned(samples: Sequence[Sample], most: int) -> Sequence[Sample]:
 
 
 def every(count: int, most: int) -> int:
-    """Of how many slices one is drawn so that at most this many are: 1 is all."""
+    """Stride at which at most this many slices are drawn; 1 draws all."""
     return max(1, -(-count // most))
 
 

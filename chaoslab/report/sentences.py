@@ -26,7 +26,7 @@ _P = TypeVar("_P", bound=payloads.Payload)
 
 
 class Tone(StrEnum):
-    """What a sentence means to the reader; each window chooses its own colours."""
+    """Meaning of a sentence to the reader; each window chooses its own colours."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -36,7 +36,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """What happened, for a person; `time_s` is the run's clock."""
+    """Sentence about an event; `time_s` is the run's clock."""
 
     time_s: float
     text: str

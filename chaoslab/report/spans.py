@@ -29,9 +29,9 @@ class RunSpan:
     """Seconds of the run's clock."""
     attributes: Mapping[str, Value] = field(default_factory=dict)
     moments: tuple[tuple[float, str], ...] = ()
-    """What happened in it, and when."""
+    """Events within it, as time and text."""
     error: str = ""
-    """Why it counts as failed; empty if it does not."""
+    """Reason for which it counts as failed; empty if it does not."""
 
 
 def whole_run(history: History, verdict: Verdict | None) -> RunSpan:
@@ -57,7 +57,7 @@ def whole_run(history: History, verdict: Verdict | None) -> RunSpan:
 
 
 def run_spans(history: History) -> Iterator[RunSpan]:
-    """What lies within the run, as far as the record can be read."""
+    """Spans within the run, as far as the record can be read."""
     timed = as_it_happened(history)
     for part in (_phases, _faults, _ways_back, _rounds):
         try:
@@ -102,13 +102,13 @@ def _faults(history: History) -> Iterator[RunSpan]:
 
 
 def _fault_end_s(story: FaultStory, history: History) -> float:
-    """When it was healed or had failed; the end of the record without either."""
+    """Time at which it was healed or failed; the end of the record without either."""
     last = story.healed or story.failed
     return last.time_s if last else history.end_s
 
 
 def _ways_back(history: History) -> Iterator[RunSpan]:
-    """From the heal or restart of a learner to its first contribution."""
+    """Spans from the heal or restart of a learner to its first contribution."""
     for one in absences(history):
         if one.since is None:
             continue
@@ -131,7 +131,7 @@ def _ways_back(history: History) -> Iterator[RunSpan]:
 
 
 def _rounds(history: History) -> Iterator[RunSpan]:
-    """One round in some, from the pull to the merge."""
+    """Spans of some rounds at equal distances, from the pull to the merge."""
     merged = history.of(RoundMerged)
     one_in = every(len(merged), _ROUNDS_MOST)
     for event in merged[::one_in]:

@@ -53,19 +53,19 @@ class RunStory:
         self.is_whole, self._samples_s = is_whole, samples_s
         self.sentences: deque[Sentence] = deque(maxlen=None if is_whole else _SENTENCES_KEPT)
         self.unreadable = 0
-        """Events whose data did not keep the contract of their kind; shown, not hidden."""
+        """Number of events whose data does not match their kind; shown, not hidden."""
         self._begin()
 
     def _begin(self) -> None:
-        """What every run has anew."""
+        """Reset what every run begins with."""
         self.now_s = self.end_s = 0.0
         self.samples, self._thinned_s = Samples(), 0.0
         self.phases: list[tuple[float, str]] = []
         self.baseline: Baseline | None = None
         self.stopped_s: float | None = None
-        """When the syncer said that training has ended."""
+        """Time at which the syncer said that training has ended."""
         self.outcome = ""
-        """How the run ended; empty while it goes on."""
+        """Outcome of the run; empty while it goes on."""
         self.nodes: dict[str, Node] = {}
         self.faults: dict[str, Fault] = {}
         self._returning: dict[str, list[Fault]] = {}
@@ -74,16 +74,16 @@ class RunStory:
         self.rounds = Rounds()
         self.counts: Mapping[str, int] = {}
         self.held: dict[str, Mapping[str, Json]] = {}
-        """By entry of the plan that waits for an operator: trigger, targets and injections."""
+        """Waiting faults by entry of the plan: trigger, targets and injections."""
         self.decided: set[str] = set()
         """Entries of the plan that wait no more."""
         self.skipped: dict[str, str] = {}
-        """By entry of the plan that was left out: why."""
+        """Why each skipped fault was left out, by entry of the plan."""
         self.sentences.clear()
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
-        """That of a record, whole."""
+        """Story of a whole record."""
         story = cls(is_whole=True)
         for event in events:
             story.see(event)
@@ -122,7 +122,7 @@ class RunStory:
             self._thinned_s = self.now_s
 
     def await_twin(self, failed: Sequence[str]) -> Sentence:
-        """The run is over, its fault-free twin is next; `failed`: checks that failed so far."""
+        """Note that the run is over and its twin is next; `failed`: checks that failed so far."""
         so_far = f"{', '.join(failed)} failed" if failed else "nothing failed"
         text = (
             f"so far: {so_far}; the loss is compared when the fault-free twin is there "
@@ -165,12 +165,12 @@ class RunStory:
 
     @property
     def syncer(self) -> Node | None:
-        """None before it was started."""
+        """The syncer; None before it was started."""
         return next((node for node in self.nodes.values() if node.role == SYNCER), None)
 
     @property
     def victims(self) -> frozenset[str]:
-        """The nodes that a fault was aimed at so far."""
+        """The nodes that faults have targeted so far."""
         return frozenset(name for fault in self.faults.values() for name in fault.targets)
 
     @property
@@ -196,7 +196,7 @@ class RunStory:
         return tuple(one for one in self.faults.values() if one.is_open and node in one.targets)
 
     def _way_back_s(self, node: Node, time_s: float) -> float:
-        """When the heal that brings a learner back began; now, if no heal does."""
+        """Beginning of the heal that brings a learner back; now, without such a heal."""
         heals_s = [
             one.healing_s
             for one in self.faults.values()

@@ -30,37 +30,37 @@ _RATE_WINDOW_S = 5.0
 
 
 class State(StrEnum):
-    """What a node does, as far as the record shows."""
+    """State of a node, as far as the record shows it."""
 
     WAITING = "waiting"
     RESERVE = "in reserve"
-    """Not there, and may be brought in."""
+    """Not started; may be brought in later."""
     STARTING = "starting"
     COMPILING = "compiling"
-    """It compiles its steps, or waits for another learner that does."""
+    """Compiles its steps, or waits for another learner that does."""
     JOINING = "joining"
-    """Brought in while training goes on; nothing of it was merged yet."""
+    """Brought in while training goes on, without a merged contribution yet."""
     STEPPING = "stepping"
     SUSPECTED = "suspected"
     """Alive, but no step for a while: wedged, stopped or starved."""
     PAUSED = "paused"
-    """Its process was seen stopped from outside."""
+    """Seen stopped by a probe."""
     DROPPED = "dropped"
     """Alive, but no longer a member."""
     DEAD = "dead"
     REJOINING = "rejoining"
     """Back, but nothing of this incarnation was merged yet."""
     LEFT = "left"
-    """It said goodbye in mid-training."""
+    """Left by itself in mid-training."""
     ENDED = "ended"
     SERVING = "serving"
-    """Of the syncer."""
+    """State of the syncer."""
     BLOCKED = "blocked"
-    """Of the syncer: its disk refuses writes."""
+    """State of a syncer whose disk refuses writes."""
 
 
 class Span(NamedTuple):
-    """From `from_s` to the next span."""
+    """A state from `from_s` to the next span."""
 
     from_s: float
     state: State
@@ -73,13 +73,13 @@ class Stretch:
 
     from_s: float
     to_s: float | None = None
-    """None while it lasts."""
+    """End; None while it lasts."""
     details: dict[str, Json] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """One node: what it does now, and did before."""
+    """One node: its state now, and its history."""
 
     name: str
     role: str = LEARNER
@@ -93,16 +93,16 @@ class Node:
     """Since when it is on its way back, as a verdict counts it: from the beginning of the heal.
     None while no contribution is expected."""
     gone_s: float = 0.0
-    """When it was last seen to be gone."""
+    """Time at which it was last seen to be gone."""
     is_new: bool = False
-    """It was not there at the start, and nothing of it was merged yet."""
+    """Brought in after the start, without a merged contribution yet."""
     spans: list[Span] = field(default_factory=list)
-    """What it did, one after the other."""
+    """Its states, in order."""
     lives: list[Stretch] = field(default_factory=list)
-    """Its processes."""
+    """Its processes, in order."""
 
     def enter(self, state: State, time_s: float) -> None:
-        """From now on it does this."""
+        """Enter a state."""
         self.state = state
         last = self.spans[-1] if self.spans else None
         if last is None or (last.state, last.incarnation) != (state, self.incarnation):
@@ -121,7 +121,7 @@ class Node:
         self.lives.append(Stretch(from_s=event.time_s, details=details))
 
     def end_life(self, event: Event[NodeExited]) -> None:
-        """Its process has ended."""
+        """Note the end of its process."""
         said = event.payload
         if self.lives and self.lives[-1].to_s is None:
             self.lives[-1].to_s = event.time_s
@@ -129,7 +129,7 @@ class Node:
         self.step_s, self.gone_s = None, event.time_s
 
     def take_step(self, event: Event[LearnerStep]) -> None:
-        """It has reported steps; a report that is read after its exit does not count."""
+        """Note reported steps; a report that is read after its exit does not count."""
         said, is_late = event.payload, {State.DEAD, State.LEFT, State.ENDED}
         if self.state in is_late or self.incarnation != said.incarnation:
             return
@@ -141,7 +141,7 @@ class Node:
 
     @property
     def at_work(self) -> State:
-        """What a learner that steps is doing: stepping, or still on its way, back or in."""
+        """State of a learner that steps: stepping, or still rejoining or joining."""
         on_its_way = State.JOINING if self.is_new else State.REJOINING
         return State.STEPPING if self.back_s is None else on_its_way
 
@@ -157,7 +157,7 @@ class Fault:
     injected_s: float | None = None
     healing_s: float | None = None
     healed_s: float | None = None
-    """When it was healed, or had failed."""
+    """Time at which it was healed or failed."""
     status: str = "begins"
     spec: str = ""
     """Id of the entry in the plan."""
@@ -195,7 +195,7 @@ class Fault:
         )
 
     def move(self, event: Event[OfInjection]) -> None:
-        """It is injected, is being healed, or is over: healed or failed."""
+        """Note that it is injected, is being healed, or is over: healed or failed."""
         self.status = event.kind.partition(".")[2]
         if event.kind is Kind.FAULT_INJECTED:
             self.injected_s = event.time_s
@@ -241,7 +241,7 @@ class Link:
     streams: list[Stretch] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     in_force: dict[str, list[Effect]] = field(default_factory=dict)
-    """By injection, those that last."""
+    """Lasting effects, by injection."""
 
     def open(self, time_s: float) -> None:
         """A stream begins, and ends the one before."""
@@ -250,7 +250,7 @@ class Link:
         self.streams.append(Stretch(from_s=time_s))
 
     def close(self, event: Event[LinkClosed]) -> None:
-        """Its stream has ended."""
+        """Note the end of its stream."""
         if event.payload.was_open and self.streams and self.streams[-1].to_s is None:
             self.streams[-1].to_s = event.time_s
             self.streams[-1].details["closed by"] = event.payload.reason
@@ -276,21 +276,21 @@ class Link:
 
 
 class Baseline(NamedTuple):
-    """What training did before any fault."""
+    """Speed of training before any fault."""
 
     at_s: float
-    """When it had been measured."""
+    """Time at which it had been measured."""
     is_steady: bool
     gap_s_median: float | None
     gap_s_max: float | None
     """Between merged rounds."""
     tokens_per_s: float | None
     step_ms: Mapping[str, float]
-    """By learner."""
+    """Step times by learner."""
 
     @classmethod
     def of(cls, event: Event[BaselineMeasured]) -> Self:
-        """As the harness measured it."""
+        """The baseline as the harness measured it."""
         said = event.payload
         return cls(
             at_s=event.time_s,
@@ -304,7 +304,7 @@ class Baseline(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Rounds:
-    """How training as a whole advances."""
+    """Progress of training as a whole."""
 
     merged: int = 0
     known: deque[int] = field(default_factory=lambda: deque(maxlen=64))
@@ -315,7 +315,7 @@ class Rounds:
     recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
 
     def merge(self, time_s: float, said: RoundMerged) -> None:
-        """Count one merged round; one that a syncer states again is none."""
+        """Count one merged round; one that a syncer restates does not count."""
         if said.is_restated and said.round in self.known:
             return
         if self.last_s is not None:

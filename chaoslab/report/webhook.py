@@ -44,7 +44,7 @@ _RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """Where messages go, and the key that they are signed with."""
+    """URL of the receiver, and the key with which messages are signed."""
 
     url: str
     key: bytes = field(repr=False)
@@ -70,7 +70,7 @@ class Receiver:
         return f"v1,{base64.b64encode(digest).decode()}"
 
     def post(self, id_: str, body: bytes) -> None:
-        """One attempt, within seconds. OSError or HTTPException if it was not accepted."""
+        """Post once, within seconds. OSError or HTTPException if it was not accepted."""
         timestamp = int(self.now())
         headers = {
             "webhook-id": id_,
@@ -149,7 +149,7 @@ class Webhook:
                 self._problems.append(f"{message['type']} was not delivered: {problem}")
 
     def _delivered(self, id_: str, body: bytes) -> str:
-        """Why a message was not accepted after all attempts; empty if it was."""
+        """Error after all attempts; empty if the message was accepted."""
         problem = ""
         for pause_s in (0.0, *self._pauses_s):
             if pause_s and self._is_closing.wait(pause_s):

@@ -53,7 +53,7 @@ _OF_RETURNS = (Participation.name, Rejoin.name, Resume.name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One question that every report answers first."""
+    """One question that every report answers first, with its answer."""
 
     question: str
     word: str
@@ -182,13 +182,13 @@ def _since(since: Since | None) -> str:
 
 
 def counted(verdict: Verdict) -> str:
-    """How many injections there were, by status: `27 injections: 26 proved, 1 moot`."""
+    """Number of injections by status: `27 injections: 26 proved, 1 moot`."""
     counts = ", ".join(f"{n} {status}" for status, n in verdict.injection_counts.items() if n)
     return f"{plural(len(verdict.injections), 'injection')}: {counts}"
 
 
 def worst_first(verdict: Verdict) -> Sequence[Finding]:
-    """What failed, what is not known, what passed; each in the order of the verdict."""
+    """FAIL, UNKNOWN, then PASS; within each the order of the verdict."""
     order = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.PASS)
     return sorted(verdict.findings, key=lambda one: order.index(one.outcome))
 
@@ -244,7 +244,7 @@ def again(directory: Path) -> str:
 
 
 def begun(history: History) -> Mapping[str, str]:
-    """What the first line of a record says: plan, seed, fleet, algorithm, version; or `unknown`."""
+    """Summary of a record's first line: plan, seed, fleet, algorithm, version; or `unknown`."""
     started = history.last(RunStarted)
     return {key: _said(started, value) for key, value in _BEGUN.items()}
 

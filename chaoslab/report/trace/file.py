@@ -42,7 +42,7 @@ TRACE_FILE = "trace.pftrace"
 _STEPS_MOST = 40_000
 """Slices of steps, of all learners together."""
 _SAMPLES_MOST, _SAMPLES_LEAST = 100_000, 60
-"""Of all counters together, and of each at least."""
+"""Most samples of all counters together, and fewest of each."""
 _MARKS = (
     Kind.BASELINE_MEASURED, Kind.ABORT_FIRED, Kind.RUN_SETTLED, Kind.RUN_FINISHED,
     Kind.JANITOR_DIED, Kind.SIGNAL_FAILED, Kind.LINK_REMADE, Kind.LINK_LOST, Kind.DISK_BLOCKED,
@@ -214,7 +214,7 @@ class _Drawing:
         return found
 
     def _draw_steps(self, row: int, reports: Sequence[Event[LearnerStep]], together: int) -> None:
-        """Of very many steps several make one slice."""
+        """Draw slices of steps; if there are very many, several steps share one."""
         free_s = 0.0
         for at in range(0, len(reports), together):
             some = [one.payload for one in reports[at : at + together]]

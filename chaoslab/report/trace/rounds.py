@@ -48,15 +48,15 @@ class _Drawing:
     group: int
     work: Callable[[str], int]
     merged: dict[int, Event[RoundMerged]] = field(default_factory=dict)
-    """By round."""
+    """Merges by round."""
     pushes: defaultdict[tuple[int, int], list[Event[LearnerPushed]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """By round and fragment."""
+    """Pushes by round and fragment."""
     adoptions: defaultdict[tuple[int, int], list[Event[LearnerAdopted]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    """By fragment and version."""
+    """Adoptions by fragment and version."""
     _fragments: dict[int, int] = field(default_factory=dict)
 
     def draw(self, abandoned: Iterable[Event[RoundAbandoned]]) -> None:

@@ -22,7 +22,7 @@ from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 from chaoslab.core.events import Json, encode
 
 Details = Mapping[str, Json]
-"""What a slice or an instant says when it is selected."""
+"""Details of a slice or an instant, shown when it is selected."""
 _SEQUENCE = 1
 _NS = 1e9
 
@@ -49,7 +49,7 @@ class _Track:
     name: str
     parent: int
     unit: str | None = None
-    """Of a counter; None for a track of slices."""
+    """Unit of a counter; None for a track of slices."""
     pieces: list[_Piece] = field(default_factory=list)
     counts: list[tuple[int, float]] = field(default_factory=list)
 
@@ -109,7 +109,7 @@ class TraceWriter:
         self._tracks[track - 1].pieces.append(piece)
 
     def count(self, counter: int, at_s: float, value: float) -> None:
-        """From now on the counter has this value."""
+        """Set the counter from now on."""
         self._tracks[counter - 1].counts.append((_ns(at_s), value))
 
     # ------------------------------------------------------------------------------------ bytes
@@ -207,7 +207,7 @@ def _event(builder: TraceProtoBuilder, track: int, at_ns: int, kind: int) -> Tra
 
 
 def _order(piece: _Piece) -> tuple[int, int]:
-    """By time; at the same time the longest first, which is around the others."""
+    """Sort key: time, then the longest first, which is around the others."""
     length_ns = 0 if piece.to_ns is None else piece.to_ns - piece.from_ns
     return piece.from_ns, -length_ns
 

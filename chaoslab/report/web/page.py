@@ -110,7 +110,7 @@ def assets(names: Sequence[str]) -> str:
 
 
 def _digest(text: str) -> str:
-    """Of an inline element, as a security policy names it."""
+    """Hash of an inline element for a security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -137,7 +137,7 @@ def record_facts(directory: Path) -> Mapping[str, Json]:
 
 
 def _text(path: Path) -> Json:
-    """Its beginning, and how much of it is left out; None if it is not there."""
+    """Beginning of a file, and the number of characters left out; None if it is not there."""
     try:
         text = read_regular(path).decode(errors="replace")
     except OSError:

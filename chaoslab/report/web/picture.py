@@ -4,7 +4,7 @@
               └─► live_data ─┘   of the last minutes, while the run goes on
 
 The size of the result depends on the number of learners, faults and notable events, not on the
-length of the run: every curve lies in buckets of time, so many at most.
+length of the run: every curve has at most `_FINE` buckets of time.
 """
 
 import math
@@ -24,7 +24,7 @@ _FINE, _COARSE = 600, 200
 _FAULTS_MOST, _SENTENCES_MOST, _SPANS_MOST = 400, 240, 240
 _LIVE_WIDTH_S, _LIVE_LANES_MOST = 0.5, 40
 _RATE_OVER_S, _RATE_OVER_ROUNDS = 3.0, 8
-"""A rate is a mean over so long, and over so many rounds."""
+"""Seconds, and rounds, over which a rate is averaged."""
 _LINKS_MOST = 6
 """Links with a row of their own; more share the row of the others."""
 _ASKED_MOST = 400
@@ -256,7 +256,7 @@ def _measured(samples: Samples, links: Sequence[str], width_s: float) -> Mapping
 
 
 def _asked(link: Link) -> list[Json]:
-    """At each change: time, kB/s up and down, added round trip in ms, whether it is cut."""
+    """Shape of a link at each change: time, kB/s up and down, added round trip in ms, is cut."""
     effects = link.effects[:_ASKED_MOST]
     ends = {one.to_s for one in effects if one.to_s is not None}
     changes = sorted({one.from_s for one in effects} | ends)

@@ -59,7 +59,7 @@ def verdict_data(verdict: Verdict, history: History) -> Mapping[str, Json]:
 
 
 def sentence(verdict: Verdict) -> str:
-    """Why the outcome is what it is, in one sentence."""
+    """Reason for the outcome, in one sentence."""
     if verdict.outcome is Outcome.PASS:
         proved = verdict.injection_counts["proved"]
         faults = f"{proved} fault{'s'[: proved != 1]} took effect" if proved else "no fault was due"
@@ -188,7 +188,7 @@ def _absence(one: Absence, history: History) -> Mapping[str, Json]:
 def _joined(
     history: History, learner: str, since: Event | None, until_s: float
 ) -> Event[LearnerJoined] | None:
-    """When it was complete again."""
+    """Event by which it was complete again."""
     if since is None:
         return None
     later = after(since, of_learner(history, LearnerJoined, learner))
