@@ -58,12 +58,12 @@ class Absence:
     ended: Event[NodeExited] | None = None
     """The end of the life before the one that came back, if it ended."""
     up: Event | None = None
-    """Its new process was started; it was healed, if it had never died."""
+    """Start of its new process; the heal, if it had never died."""
     incarnation: int | None = None
     """The life that came back."""
     stepped: Event | None = None
     accepted: Event | None = None
-    """Its first accepted push, or the first round with it."""
+    """First accepted push of its new life, or the first round with it."""
     merged: tuple[Event[RoundMerged], ...] = ()
     """The rounds merged with it since."""
     impostures: tuple[Event, ...] = ()
@@ -101,7 +101,7 @@ class Absence:
 
     @property
     def back_s(self) -> float:
-        """When it contributed again; `until_s` if it never did."""
+        """Time at which it contributed again; `until_s` if it never did."""
         return self.accepted.time_s if self.accepted else self.until_s
 
     @property

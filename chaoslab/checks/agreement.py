@@ -156,7 +156,7 @@ def _ended_wrongly(
 
 
 def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> Iterator[Violation]:
-    """Its memory against its last publications, and the momentum on its disk against memory."""
+    """The syncer's memory against its last publications; its momentum on disk against memory."""
     said = syncer.payload
     digests, momenta = said.digests, said.momentum_digests
     for fragment, version in said.versions.items():

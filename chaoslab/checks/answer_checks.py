@@ -41,7 +41,7 @@ from chaoslab.core.units import Duration, elapsed
 from chaoslab.record.history import History
 
 _VIOLATED_ONLY = frozenset({Ledger.name, Agreement.name, Versions.name, NumericHealth.name})
-"""If the plan does not name these checks, UNKNOWN of theirs is ignored."""
+"""Checks that count only when violated: UNKNOWN is ignored if the plan does not name them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ class Injections:
     summary: ClassVar[str] = "enough injections are proved; moot ones do not count"
 
     min_proved: int = 1
-    """Injections of all faults together whose evidence is proved on every target."""
+    """Fewest injections, of all faults together, whose evidence is proved on every target."""
 
     def __post_init__(self) -> None:
         if self.min_proved < 1:

@@ -61,7 +61,7 @@ STATUSES = ["proved", "weak", "failed", "moot"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """What became of one injection. `requested` and `measured` are keyed by target."""
+    """Result of one injection. `requested` and `measured` are keyed by target."""
 
     id: str
     """Its name in events: injection-0, injection-1, …"""
@@ -72,11 +72,11 @@ class Injected:
     status: str = field(metadata={"enum": STATUSES})
     """See docs/verdict.md; an injection that was skipped is failed or moot."""
     reason: str
-    """Why it has that status."""
+    """Reason for the status."""
     requested: Mapping[str, Json]
-    """What was asked for, by target."""
+    """Requested settings, by target."""
     measured: Mapping[str, Json]
-    """What was measured, by target."""
+    """Measured values, by target."""
 
 
 def training_continued(history: History) -> bool | None:
@@ -196,7 +196,7 @@ def overdue(history: History, *, within_s: float) -> frozenset[str]:
 
 
 def _has_rejoined(*, is_back: bool, had_time: bool, history: History) -> bool | None:
-    """None: the run was cut short before its time was over."""
+    """Whether the learner rejoined; None: the run was cut short before its time was over."""
     if is_back:
         return True
     return False if had_time or ended_by_its_rule(history) else None
@@ -277,7 +277,7 @@ _SILENT_ROUNDS = 12
 
 
 class Left(StrEnum):
-    """How a learner that was back ended before training did."""
+    """How a learner that was back stopped working before training ended."""
 
     DIED = "died"
     DROPPED = "dropped"
@@ -287,20 +287,20 @@ class Left(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """What a learner did from its last return to the end of training, or to its next fault."""
+    """Work of a learner from its last return to the end of training, or to its next fault."""
 
     rounds: int
     """Rounds that were merged since."""
     contributed: int
     """Those of them that it contributed to."""
     left: Left | None = None
-    """How it ended before training did; None if it worked to the end."""
+    """How it stopped working before training ended; None if it worked to the end."""
     left_s: float | None = None
-    """When it did: its death, its end as a member, or its last contribution."""
+    """Time at which it stopped: its death, its end as a member, or its last contribution."""
 
 
 def afterwards(history: History, found: Mapping[str, Return]) -> Mapping[str, Since]:
-    """By learner that is back."""
+    """Later work of each learner that is back."""
     return {
         learner: _since(history, learner, back_s)
         for learner, back in found.items()
@@ -311,7 +311,7 @@ def afterwards(history: History, found: Mapping[str, Return]) -> Mapping[str, Si
 
 
 def _backs_s(history: History, learner: str) -> Iterator[float]:
-    """When its work was accepted again after a fault."""
+    """Times at which its work was accepted again after a fault."""
     for absence in absences(history):
         if absence.learner == learner and absence.accepted is not None:
             yield absence.accepted.time_s
@@ -344,7 +344,7 @@ def _since(history: History, learner: str, back_s: float) -> Since:
 def _left(
     history: History, learner: str, last_s: float, end_s: float
 ) -> tuple[Left | None, float | None]:
-    """How it was lost after its last contribution, if it was."""
+    """How it stopped working after its last contribution, if it did."""
     for died in history.between(last_s, end_s, NodeExited):
         if died.payload.node == learner and died.time_s < end_s:
             return Left.DIED, round(died.time_s, 3)

@@ -42,7 +42,7 @@ merged."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One learner that one injection brought in. Events are None while nothing shows them."""
+    """One learner that one injection brought in. Events are None if the record has none."""
 
     learner: str
     story: FaultStory
@@ -70,7 +70,7 @@ class Arrival:
 
     @property
     def room_s(self) -> float:
-        """How long it had."""
+        """Time from its start, or from the injection, to `until_s`."""
         since = self.started or self.story.injecting
         return max(0.0, self.until_s - since.time_s)
 
@@ -115,7 +115,7 @@ def _too_few(arrival: Arrival, history: History, asked: int) -> Violation | Doub
 
 
 def _how_far(arrival: Arrival) -> str:
-    """What became of one that never contributed."""
+    """Last stage reached by a learner that never contributed."""
     if arrival.started is None:
         return "was never started"
     if arrival.refused is not None:
@@ -149,7 +149,7 @@ def arrivals(history: History) -> Iterator[Arrival]:
 
 
 def _follow(arrival: Arrival, history: History) -> Arrival:
-    """What its first life since the injection did until it was asked to leave."""
+    """Collect the events of its first life since the injection, until it was asked to leave."""
     since, until_s = arrival.story.injecting, arrival.until_s
     starts = after(since, history.between(since.time_s, until_s, NodeStarted))
     started = next((e for e in starts if e.payload.node == arrival.learner), None)

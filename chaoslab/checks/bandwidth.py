@@ -58,18 +58,18 @@ class _Report:
 
     event: Event[LinkMeasured] | Event[LearnerStep]
     bytes: float
-    """Of all that arrived in the lives that count."""
+    """Bytes that arrived in the lives that count."""
     life: int = 0
-    """Its incarnation; 0 of the syncer, which counts on while learners come and go."""
+    """Incarnation of the learner; 0 for the syncer, which counts on while learners come and go."""
     bytes_per_s: float | None = None
-    """How fast payloads arrived while they did."""
+    """Rate of payloads while they arrived."""
 
     @property
     def time_s(self) -> float:
         return self.event.time_s
 
     def since(self, earlier: "_Report") -> float:
-        """What arrived since then. A count that fell, and one of another life, began at zero."""
+        """Bytes that arrived since then. A count that fell, or of another life, began at zero."""
         is_new = self.bytes < earlier.bytes or self.life != earlier.life
         return self.bytes if is_new else self.bytes - earlier.bytes
 
@@ -87,17 +87,17 @@ class _Flow:
 
     @property
     def seconds(self) -> float:
-        """From the first report to the last."""
+        """Seconds from the first report to the last."""
         return self.reports[-1].time_s - self.reports[0].time_s if self.reports else 0.0
 
     @cached_property
     def bytes(self) -> float:
-        """What arrived from the first report to the last."""
+        """Bytes that arrived from the first report to the last."""
         return sum(self.arrived)
 
     @cached_property
     def arrived(self) -> Sequence[float]:
-        """With each report but the first: what had arrived since the one before."""
+        """Bytes that arrived between consecutive reports, with the later report."""
         return [later.since(earlier) for earlier, later in pairwise(self.reports)]
 
     @cached_property
@@ -133,7 +133,7 @@ class Bandwidth:
     """Highest rate of any link in either direction, and of what comes to a learner from the others,
     over five seconds; none without a bound."""
     min_saving: Factor = binding(1.0, least=1, show="{:g}x".format)
-    """How many times less must arrive than if gradients were sent in every step."""
+    """Least saving against sending gradients in every step, as a factor."""
     max_peak: Factor | None = binding(None, most=100, show="{:g}x".format)
     """Most that one learner may push in the time of one round (H steps / P), as a multiple of its
     mean in the baseline. Evenly spread rounds give about 2, because a window can hold the ends of
@@ -203,7 +203,7 @@ class Bandwidth:
         return unless_noisy(finding, noise_of_rounds(history), self.max_peak) if found else finding
 
     def _worst(self, rate: float, found: Sequence[Burst]) -> Measured | None:
-        """Of rate and peak, the one with the least room below its bound; None without bounds."""
+        """Rate or peak, whichever has less room below its bound; None without bounds."""
         measured = []
         if self.max_bytes_per_s is not None:
             measured.append(Measured(rate, self.max_bytes_per_s, Unit.BYTES_PER_S, digits=1))
@@ -289,7 +289,7 @@ def _by_flow(history: History) -> Mapping[tuple[str, str], Sequence[_Report]]:
 
 
 def _gradient_bytes(history: History, start_s: float, end_s: float) -> float:
-    """What sending every gradient up and the mean of all down would have come to."""
+    """Bytes of sending every gradient up, and the mean of all gradients down."""
     started = history.last(LearnerStarted)
     parameters = started.payload.parameters if started else 0.0
     steps = sum(e.payload.steps for e in history.between(start_s, end_s, LearnerStep))

@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 
 class Unit(StrEnum):
-    """Of what a check measures and of its bound."""
+    """Unit of what a check measures, and of its bound."""
 
     SECONDS = "s"
     SHARE = "share"
@@ -41,20 +41,20 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check found."""
+    """Result of one check."""
 
     check: str
     """Name of the check, or of a rule that always holds."""
     outcome: Outcome
     """PASS, FAIL or UNKNOWN of this check alone."""
     reason: str
-    """One sentence a person understands without the code; names the culprit when there is one."""
+    """Sentence that a person understands without the code; names the culprit, if there is one."""
     codes: tuple[str, ...] = ()
-    """Of what was found or missing, see `checks.codes`; empty for PASS."""
+    """Codes of what was found or missing, see `checks.codes`; empty for PASS."""
     observed: Json = None
-    """What was measured, in the unit of the bound."""
+    """Measured value, in the unit of the bound."""
     bound: Json = None
-    """What was allowed."""
+    """Bound of the measured value."""
     margin: float | None = None
     """Share of the attainable distance to the bound that is left: 1 at `best`, 0 at the bound,
     negative when violated (`violations.margin_below`). None if nothing was measured, or if best and
@@ -62,7 +62,7 @@ class Finding:
     samples: int = 0
     """Number of observations that it rests on."""
     culprits: tuple[str, ...] = ()
-    """What violates it, by name: learners, injections, entries of the plan."""
+    """Names of those that violate it: learners, injections, entries of the plan."""
     evidence: tuple[int, ...] = ()
     """Journal sequence numbers, the first violation first."""
     numbers: Mapping[str, Json] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Finding:
     """Of observed and bound: one of `Unit`, or another text; empty for yes and no, and if nothing
     was measured."""
     best: float | None = None
-    """What an undisturbed run would show, in the unit of the bound; None if nothing is measured."""
+    """Value in an undisturbed run, in the unit of the bound; None if nothing is measured."""
 
     def __str__(self) -> str:
         """FAIL rejoin: learner-1 did not rejoin in 34.0 s (no_step)."""
@@ -93,7 +93,7 @@ class Check(Protocol):
 
 @runtime_checkable
 class HasNeeds(Protocol):
-    """What a check says in addition if it needs what a run by choice may not have."""
+    """A check that needs what a run may lack by choice."""
 
     name: ClassVar[str]
     needs: ClassVar[Mapping[str, Need]]

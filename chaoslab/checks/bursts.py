@@ -30,13 +30,13 @@ class Burst:
     mean_bytes: float
     """Bytes of a window at the mean rate of the baseline."""
     factor: float
-    """Its bytes, over those."""
+    """Bytes of the window, divided by those of the baseline."""
     last: Event[PushAccepted]
     """The push with which it ended."""
 
 
 def bursts(history: History, since_s: float = 0.0, until_s: float = inf) -> Sequence[Burst]:
-    """One for each learner with enough pushes of a known size in the baseline.
+    """Burst of each learner with enough pushes of a known size in the baseline.
 
     The busiest window of the time from `since_s` to `until_s`, as far as the baseline was over.
     """

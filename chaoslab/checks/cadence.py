@@ -36,11 +36,11 @@ class _Window(NamedTuple):
     start_s: float
     end_s: float
     fragment: int | None
-    """None: rounds of all fragments."""
+    """Fragment; None: rounds of all fragments."""
     came: int
     expected: float
     seq: int
-    """Of the round that ends it; that of the last one if training ended first."""
+    """Sequence number of the round that ends it; of the last one if training ended first."""
 
     @property
     def share(self) -> float:
@@ -62,7 +62,7 @@ class Cadence:
     summary: ClassVar[str] = "rounds of every fragment come to the end as often as before"
 
     min_share: Share = binding(0.5, least=0.05, show=show_share)
-    """Of the rounds that are to be expected, in each window."""
+    """Least share of the expected rounds, in each window."""
 
     def judge(self, history: History) -> Finding:
         """Judge each window of each settled stretch."""
@@ -100,9 +100,9 @@ class _Usual(NamedTuple):
     duty: Duty
     settled: Stretches
     rounds: Mapping[int | None, Sequence[Event[RoundMerged]]]
-    """By fragment; None: of all."""
+    """Rounds by fragment; None: of all."""
     per_s: float
-    """In the baseline."""
+    """Rounds per second in the baseline."""
 
     def expected(self, start_s: float, end_s: float) -> float:
         """Rounds that come in a settled stretch, at the pace that the machine leaves learners."""

@@ -18,7 +18,7 @@ from chaoslab.record.history import FaultStory, History
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slowed:
-    """One learner that one injection slowed, but did not take away."""
+    """One learner that an injection slowed without taking it away."""
 
     learner: str
     start_s: float
@@ -29,7 +29,7 @@ class Slowed:
 
     @property
     def lost_share(self) -> float:
-        """Of its own pace."""
+        """Lost share of its own pace."""
         return max(0.0, 1 - 1 / self.ratio)
 
 
@@ -51,7 +51,7 @@ def pace_shares(history: History) -> Mapping[str, float]:
 
 
 def slowdown(story: FaultStory, target: str) -> float | None:
-    """How many times as long steps of a target took by the evidence; None without evidence."""
+    """Factor by which steps of a target took longer, by the evidence; None without evidence."""
     for seen in story.evidence:
         if seen.payload.target == target and seen.payload.status is not Status.FAILED:
             ratio = seen.payload.measured.get("step_ratio", 1.0)

@@ -40,4 +40,4 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "cleanup": "chaoslab.checks.cleanup:Cleanup",
     }
 )
-"""Name, as written in a plan, to the class whose fields are its settings."""
+"""Checks by their name in a plan; the fields of a class are the settings."""

@@ -80,7 +80,7 @@ class Checkpoints:
 
 
 def _troubles(history: History) -> Mapping[str, tuple[Event[CheckpointFailed], float]]:
-    """By learner: its last failed write, and when its disk had room again or it failed."""
+    """Last failed write of each learner, and when its disk had room again or it failed."""
     freed_s = {e.payload.node: e.time_s for e in history.of(StorageFreed)}
     last = {event.payload.learner: event for event in history.of(CheckpointFailed)}
     return {

@@ -53,7 +53,7 @@ def _residue(history: History) -> Iterator[Violation]:
 
 
 def _unhealed(history: History) -> Iterator[Violation]:
-    """Faults with an end (not `for: rest`) whose heal was not begun or not completed."""
+    """Faults with an end (not `for: rest`) whose heal did not begin or did not complete."""
     for story in history.faults:
         if story.injecting.payload.for_s is not None and not story.healed:
             how = "was never finished" if story.healing else "was never begun"

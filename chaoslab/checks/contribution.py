@@ -39,12 +39,12 @@ from chaoslab.core.units import Factor, Share, plural, show_share
 from chaoslab.record.history import History
 
 _ONSET_S = 2.0
-"""What is merged just after a fault began was trained on before it."""
+"""Delay from the beginning of a fault: earlier merges contain work from before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Account:
-    """One learner over the judged time, as shares of all that are compared."""
+    """Account of one learner over the judged time, as shares of all that are compared."""
 
     learner: str
     tokens_share: float
@@ -52,7 +52,7 @@ class _Account:
 
     @property
     def difference(self) -> float:
-        """How far its weight is off its tokens, as a share of them."""
+        """Difference between the shares of weight and of tokens, as a share of the tokens."""
         return abs(self.weight_share / self.tokens_share - 1)
 
 
@@ -144,14 +144,14 @@ def _syncer_away(history: History) -> Stretches:
 
 
 def _over_s(history: History, outage: Outage) -> float:
-    """When all learners had been heard again and every fragment been merged once more."""
+    """Time at which all learners had been heard again and every fragment merged once more."""
     heard_s = [event.time_s if event else outage.until_s for event in outage.returns.values()]
     merged_s = whole_s(history, outage)
     return max([outage.until_s if merged_s is None else merged_s, *heard_s])
 
 
 def _accounts(history: History, stretches: Stretches) -> tuple[_Account, ...]:
-    """Of every learner that was at work all the time, in the order of their names."""
+    """Accounts of all learners that worked all the time, in the order of their names."""
     away = {
         absence.learner
         for absence in absences(history)
@@ -183,7 +183,7 @@ def _tokens(history: History, stretches: Stretches) -> Mapping[str, float]:
 
 
 def _weights(history: History, stretches: Stretches) -> Mapping[str, float]:
-    """What each learner weighed in the merges meanwhile, added up."""
+    """Sum of the weights of each learner in the merges meanwhile."""
     found: dict[str, float] = defaultdict(float)
     for part in parts(history):
         if holds(stretches, part.merged.time_s):

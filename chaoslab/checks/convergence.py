@@ -46,7 +46,8 @@ _MIN_POINTS = 2
 _MIN_COMMON_SHARE = 0.5
 """Less of the run's committed tokens than this says nothing, neither way."""
 _MAX_STRETCH_SHARE = 0.5
-"""Of the tokens: losses fall fast at first, so a line over more than this lies far above them."""
+"""Largest stretch, as a share of the tokens: losses fall fast at first, so a line over more lies
+far above them."""
 _SCRIPT_REPORTS = 12
 _MODELLED = "; both losses are a simulation's, which trains nothing"
 
@@ -133,7 +134,7 @@ def _unfit(run: _Curve, twin: _Curve, history: History, twin_run: History) -> Do
 
 
 def _how_it_died(history: History, whose: str = "") -> str:
-    """What became of an evaluator that did not end well, and its last words, as an addition."""
+    """How an evaluator that did not end well ended, and its last words, as an addition."""
     roles = {e.payload.node: e.payload.role for e in history.of(NodeStarted)}
     for event in history.of(NodeExited):
         code, signal = event.payload.exit_code, event.payload.signal
@@ -145,7 +146,7 @@ def _how_it_died(history: History, whose: str = "") -> str:
 
 
 def _curve(history: History) -> _Curve:
-    """One loss for each number of tokens, in order."""
+    """Losses in the order of their tokens, one for each number of tokens."""
     measured = history.of(EvaluationMeasured)
     return sorted({e.payload.committed_tokens: e.payload.loss for e in measured}.items())
 
@@ -155,7 +156,7 @@ def _span(curve: _Curve) -> str:
 
 
 def _whole(run: _Curve, twin: _Curve, theirs: float) -> float:
-    """Of what a difference is a share: the twin's loss, or all that it learnt; 0 for nothing."""
+    """Divisor of a difference: the twin's loss, or all that it learnt; 0 if there was nothing."""
     if all(loss > 0 for _, loss in (*run, *twin) if math.isfinite(loss)):
         return theirs
     losses = [loss for _, loss in twin if math.isfinite(loss)]
@@ -163,7 +164,7 @@ def _whole(run: _Curve, twin: _Curve, theirs: float) -> float:
 
 
 def _coarse(curve: _Curve, tokens: float, whose: str = "run") -> str:
-    """Why a loss between two evaluations says nothing there; empty if they are near enough."""
+    """Why the evaluations around a point are too far apart for a comparison; empty if not."""
     if any(tokens == measured for measured, _ in curve):
         return ""
     before = max(measured for measured, _ in curve if measured < tokens)
@@ -183,7 +184,7 @@ def _often(curve: _Curve) -> str:
 
 
 def _more_often(curve: _Curve) -> str:
-    """What to write so that the next run is evaluated often enough."""
+    """Settings by which the next run is evaluated often enough."""
     if not curve or not curve[-1][0]:
         return ": let training go on for longer (`training.stop`)"
     return f": set `training.evaluate_every` to {max(1, curve[-1][0] // 10):.0f}"
@@ -295,6 +296,6 @@ def _unhealthy(
 
 
 def _asked_to_send_nonsense(history: History) -> set[str]:
-    """Learners that a fault was on, and whose test hook told of updates that it tampered with."""
+    """Learners under a fault whose test hook reported manipulated updates."""
     tampered = {event.payload.learner for event in history.of(UpdateTampered)}
     return {learner for story in history.faults for learner in story.targets if learner in tampered}

@@ -117,20 +117,20 @@ def _repeats(history: History, learner: str) -> Iterator[Violation]:
 
 
 class _Reached:
-    """How far one life came in its data."""
+    """Position of one life in its data."""
 
     def __init__(self) -> None:
         self.position = 0
-        """As it last said."""
+        """Last reported position."""
         self.merged = 0
-        """By steps whose work was merged."""
+        """Position up to which its work was merged."""
         self.before = 0
         """The same, when a fault last took the learner away."""
         self._merged_step = -1.0
         self._waiting: list[tuple[int, int]] = []
 
     def step(self, step: int, position: int) -> None:
-        """It says that it made a step, and where it is."""
+        """Note a reported step, and its position."""
         self.position = position
         if step <= self._merged_step:
             self.merged = max(self.merged, position)
@@ -147,7 +147,7 @@ class _Reached:
 
 @once
 def _ends(history: History) -> Mapping[tuple[str, int], Event[NodeExited]]:
-    """By life: how its process was first seen to end."""
+    """First seen end of the process of each life."""
     return {
         (event.payload.node, event.payload.incarnation): event
         for event in reversed(history.of(NodeExited))

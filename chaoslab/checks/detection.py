@@ -90,7 +90,7 @@ def _epoch(absence: Absence, history: History) -> int | None:
 
 
 def _gone_s(absence: Absence, history: History) -> float:
-    """When the process was seen to have exited; the injection's time if it never did."""
+    """Time at which the exit of the process was seen; of the injection if there was none."""
     exits = history.between(absence.gone_s, absence.back_s, NodeExited)
     own = (event.time_s for event in exits if event.payload.node == absence.learner)
     return next(own, absence.gone_s)
@@ -160,7 +160,7 @@ def _sorted_out(
 
 
 def _silent_since_s(event: _Missed, history: History) -> float:
-    """Since when the syncer or the learner had said nothing before one was taken for gone."""
+    """Time since which the syncer or the learner was silent, before one was taken for gone."""
     learner = event.payload.learner
     own = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
     before = history.events[: event.seq]

@@ -24,9 +24,9 @@ from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
 from chaoslab.record.history import History
 
 _LEFT_SHARE = 0.7
-"""Of the cores that others left to the run in the baseline, at least this many must be left."""
+"""Least share of the cores left to the run, of those that were left to it in the baseline."""
 _IDLE_SHARE = 0.1
-"""Of all cores: with more of them idle, no process had to wait for a core."""
+"""Share of idle cores above which no process had to wait for a core."""
 _NAMED_MOST = 3
 
 
@@ -167,7 +167,7 @@ def _stretch(run: Sequence[Event[MachineSampled]]) -> Disturbance:
 
 
 def _left_cores(sample: Event[MachineSampled]) -> float:
-    """What processes that are not of the run, and other guests of the host, did not take."""
+    """Cores that neither processes outside of the run nor other guests of the host took."""
     others = sample.payload.others_cores + sample.payload.stolen_cores
     return max(0.0, sample.payload.cores - others)
 
@@ -197,7 +197,7 @@ def _with_machine(finding: Finding, history: History) -> Finding:
 
 
 def _machine_numbers(finding: Finding, history: History) -> Mapping[str, Json]:
-    """How busy the machine was, at most, in the time of a finding."""
+    """Highest load of the machine in the time of a finding."""
     span = _span(finding, history)
     if span is None:
         return {}

@@ -47,7 +47,7 @@ _MOST_STEPS = 2**53
 _ALIKE = 1.25
 _FEWEST, _SHORTEST_S = 12, 2.0
 _BACK_WITHIN_S = 30.0
-"""A learner whose fault did not take it away is on duty this long after the heal at the latest."""
+"""Longest time after the heal until a learner that was not taken away is on duty."""
 
 
 class Duty:
@@ -68,13 +68,13 @@ class Duty:
         self._given = {learner: _Given.of(history, learner) for learner in history.learners}
         begun_s = (e.time_s for e in history.of(PhaseEntered) if e.payload.phase == "baseline")
         self.baseline = (next(begun_s, 0.0), baseline_s)
-        """From when to when it was measured."""
+        """Beginning and end of the baseline."""
         self._steps = {learner: _Sums.of(_steps(history, learner)) for learner in history.learners}
         self._waits = {learner: _Sums.of(_waits(history, learner)) for learner in history.learners}
         self.of: Mapping[str, Stretches] = {
             learner: _duty(history, learner, baseline_s) for learner in history.learners
         }
-        """By learner, in order and apart."""
+        """Duty of each learner, in order and apart."""
 
     @property
     def has_paces(self) -> bool:
@@ -86,7 +86,7 @@ class Duty:
         return self._steps[learner].between(start_s, end_s)
 
     def outrun(self, learner: str, start_s: float, end_s: float) -> float:
-        """Its steps in a stretch against its baseline, as a share of the most that any has."""
+        """Steps of a learner in a stretch against its baseline, divided by the highest of all."""
         made = {name: self.steps(name, start_s, end_s) / self.pace(name) for name in self.of}
         most = max(made.values())
         return made[learner] / most if most > 0 else 0.0
@@ -150,7 +150,7 @@ class Duty:
 
 
 def per_s(times_s: Sequence[float]) -> float:
-    """How many of what came at these times came in a second; 0 if they do not tell."""
+    """Events per second at these times; 0 if there are too few."""
     lasted_s = times_s[-1] - times_s[0] if times_s else 0.0
     return (len(times_s) - 1) / lasted_s if lasted_s > 0 else 0.0
 
@@ -166,17 +166,17 @@ def rounds_of_a_window(per_s: float, share: float = 1.0) -> int:
 
 @once
 def duty(history: History) -> Duty | None:
-    """None if the baseline was never measured."""
+    """Duty of the learners; None if the baseline was never measured."""
     baseline_s = baseline_end_s(history)
     return None if baseline_s is None else Duty(history, baseline_s)
 
 
 class _Sums(NamedTuple):
-    """What a learner reports, summed up over all its lives, by the ends of its samples."""
+    """Sums of the reports of a learner over all its lives, by the ends of its samples."""
 
     times_s: Sequence[float]
     sums: Sequence[float]
-    """Up to each of these times; one more than there are times, as it is 0 before the first."""
+    """Sum up to each of these times; begins with 0, so it has one more than there are times."""
 
     @classmethod
     def of(cls, samples: Iterable[tuple[float, float]]) -> "_Sums":
@@ -200,7 +200,7 @@ class _Sums(NamedTuple):
 
 
 class _Given(NamedTuple):
-    """For how long a learner was sampled, and that times the share that it was given meanwhile."""
+    """Sampled time of a learner, and that time multiplied by the share of a core that it got."""
 
     sampled_s: _Sums
     given_s: _Sums
@@ -302,7 +302,7 @@ def _busy(
 def _faulted(
     history: History, learner: str, but: FaultStory | None
 ) -> Iterator[tuple[float, float]]:
-    """Faults of its own, each to its first contribution after the heal."""
+    """Faults of the learner, each to its first contribution after the heal."""
     given = [part.time_s for part in parts_of(history, learner)]
     for from_s, until_s in union(busy_stretches(history, learner, but)):
         back_s = next((time_s for time_s in given if time_s >= until_s), inf)
@@ -332,7 +332,7 @@ def _asked_to_leave(history: History, learner: str) -> Iterator[tuple[float, flo
 
 
 def _next_life_s(history: History, left: Event[LearnerLeft]) -> float | None:
-    """When a later life first contributed, or had had its time for it; None without any."""
+    """First contribution of a later life, or the end of its deadline; None without a later life."""
     learner, life = left.payload.life
     given = (
         part.time_s for part in parts_of(history, learner) if part.contributor.incarnation > life

@@ -33,20 +33,20 @@ class FailOn(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """What a gate makes of a verdict."""
+    """Result of a gate."""
 
     exit_code: ExitCode
     reasons: tuple[str, ...] = ()
-    """Why the exit code is not the verdict's own."""
+    """Reasons for which the exit code is not the verdict's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What is accepted. The default accepts a PASS, with the verdict's own exit codes."""
+    """Verdicts that are accepted. The default accepts a PASS, with the verdict's own exit codes."""
 
     fail_on: FailOn | None = None
     min_margin: float = MIN_MARGIN
-    """With WEAK: the smallest margin of a finding."""
+    """Smallest margin of a finding, with WEAK."""
     must_fail: tuple[str, ...] = ()
     """For a run that is broken on purpose: a FAIL of all these findings is accepted, by their names
     in `Verdict.by_name`, and nothing else."""
@@ -69,7 +69,7 @@ class Gate:
             )
 
     def judge(self, verdict: Verdict) -> Gated:
-        """A run that was interrupted, or whose harness failed, is accepted by no gate."""
+        """Judge a verdict; one of an interrupted run, or a failed harness, is never accepted."""
         own = verdict.exit_code
         if own in {ExitCode.INTERRUPTED, ExitCode.BROKEN}:
             return Gated(exit_code=own)
@@ -83,7 +83,7 @@ class Gate:
         return Gated(exit_code=own)
 
     def _weak(self, verdict: Verdict) -> Iterator[str]:
-        """What of a PASS came near its bound. Weak evidence is no PASS in the first place."""
+        """Findings of a PASS near their bound. With weak evidence a verdict is no PASS anyway."""
         for finding in verdict.findings:
             if finding.margin is not None and finding.margin < self.min_margin:
                 yield (
@@ -92,7 +92,7 @@ class Gate:
                 )
 
     def _turned(self, verdict: Verdict) -> Gated:
-        """A FAIL for another reason is none: what should have been found was missed."""
+        """Invert a verdict. A FAIL for another reason is not accepted: the defect was missed."""
         if verdict.outcome is Outcome.UNKNOWN:
             return Gated(exit_code=verdict.exit_code)
         failed = [name for name, one in verdict.by_name.items() if one.outcome is Outcome.FAIL]

@@ -57,9 +57,9 @@ class Goodput:
     needs: ClassVar[Mapping[str, Need]] = {"max_share": Need.STEP_TIME}
 
     min_share: Share = binding(0.7, least=0.05, show=show_share)
-    """Of the baseline's committed tokens per second, times the share of learner time left."""
+    """Least share of the baseline's token rate times the share of learner time left."""
     max_share: Share | None = binding(None, most=3.0, show=show_share)
-    """At most this share of the same; only with `training.step_time`."""
+    """Largest share of the same; only with `training.step_time`."""
     min_rounds: int = binding(10, least=1)
     """The faults must be open for as long as the baseline needs for this many rounds."""
 

@@ -84,7 +84,7 @@ class _Wait:
 
     joined: Event[MemberJoined]
     since_s: float | None
-    """Since when nothing has disturbed it; None while a fault is open."""
+    """Beginning of the undisturbed wait; None while a fault is open."""
     longest_s: float = 0.0
     """Longest undisturbed part of the wait."""
 
@@ -100,9 +100,9 @@ class _Walk:
 
     end_s: float
     waiting: dict[str, _Wait] = field(default_factory=dict)
-    """By learner."""
+    """Waits by learner."""
     harmed: Counter[str] = field(default_factory=Counter)
-    """By node: how many faults are open on it."""
+    """Number of open faults by node."""
     open: set[str] = field(default_factory=set)
     """Injections that are counted there."""
 

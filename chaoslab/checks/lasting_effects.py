@@ -27,17 +27,17 @@ from chaoslab.record.history import FaultStory, History
 _CALM_AFTER_S = 3.0
 """Traces of a fault may be seen this long after its heal."""
 _CALM_BEFORE_S = 20.0
-"""How far back the pace of the others is looked for."""
+"""Seconds before the fault in which the pace of the others is looked up."""
 _LEAST_SAMPLES = 5
 _GOES_ON_SHARE = 0.5
-"""Of what was measured under the fault; 50 % is the tolerance of most evidence."""
+"""Least share of the measured effect; 50 % is the tolerance of most evidence."""
 _HELD_SHARE = 0.7
-"""Of the samples that have to show it."""
+"""Least share of the samples with the effect."""
 _LEAST_SLOWER = 0.25
 """A learner that takes less time than that beyond its own pace cannot be told from noise."""
 _LEAST_RTT_S = 0.01
 _THIN_SHARE = 1 / 3
-"""Of the usual rate: a link that was not thinner under its fault is not judged."""
+"""Share of the usual rate above which a link was not thinned by its fault, and is not judged."""
 _AS_THIN = 1.5
 """Times the rate under the fault: a link that carries no more is as thin as then."""
 
@@ -54,7 +54,7 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _After:
-    """One target after the heal of one injection, and what was measured on it before."""
+    """One target after the heal of one injection, and its measurements before."""
 
     history: History
     story: FaultStory
@@ -65,7 +65,7 @@ class _After:
 
 
 def lasting(history: History) -> Iterator[Lasting]:
-    """Each target of a proved injection that was healed, on which its effect goes on."""
+    """Targets of proved and healed injections on which the effect lasts."""
     for story in history.faults:
         for event in story.evidence:
             after = _after(history, story, event.payload)
@@ -76,7 +76,7 @@ def lasting(history: History) -> Iterator[Lasting]:
 
 
 def _after(history: History, story: FaultStory, said: EvidenceMeasured) -> _After | None:
-    """None if nothing was proved or healed, or another fault on the target overlaps with it."""
+    """State after the heal; None if it is not proved or not healed, or another fault overlaps."""
     start_s, end_s = _over_s(story), training_end_s(history)
     if said.status is not Status.PROVED or end_s <= start_s:
         return None
@@ -102,7 +102,7 @@ def _over_s(story: FaultStory) -> float:
 
 
 def _slow(after: _After) -> Iterator[Lasting]:
-    """Its steps take as long as under the fault."""
+    """Steps that still take as long as under the fault."""
     ratio, own_s = after.measured.get("step_ratio", 0.0), after.measured.get("step_s_before", 0.0)
     if own_s <= 0 or ratio < 1 + _LEAST_SLOWER:
         return
@@ -130,7 +130,7 @@ def _steps(after: _After, learner: str) -> Sequence[Event[LearnerStep]]:
 
 
 def _others(after: _After) -> float | None:
-    """How much slower learners without a fault have become, at least 1; None if it is not known."""
+    """Slowdown of learners without a fault, at least 1; None if it is not known."""
     history, begin_s = after.history, after.story.injecting.time_s
     from_s = begin_s - _CALM_BEFORE_S
     hit = {
@@ -155,7 +155,7 @@ def _others(after: _After) -> float | None:
 
 
 def _far(after: _After) -> Iterator[Lasting]:
-    """Its round trips take as long as under the fault; the shortest of each report is taken."""
+    """Round trips that still take as long as under the fault, by the shortest of each report."""
     added_s, usual_s = after.measured.get("added_rtt_s"), after.measured.get("usual_rtt_s")
     if added_s is None or usual_s is None:
         return
@@ -178,7 +178,7 @@ def _far(after: _After) -> Iterator[Lasting]:
 
 
 def _thin(after: _After) -> Iterator[Lasting]:
-    """Its payloads arrive as slowly as under the fault."""
+    """Payloads that still arrive as slowly as under the fault."""
     for way in ("up", "down"):
         rate = after.measured.get(f"{way}_bytes_per_s", inf)
         usual = after.measured.get(f"usual_{way}_bytes_per_s", 0.0)

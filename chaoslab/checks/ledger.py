@@ -96,7 +96,7 @@ def _doubts(accounts: Accounts) -> Iterator[Doubt]:
 
 
 def _same_on_both_sides(accounts: Accounts) -> Iterator[Violation]:
-    """What was pushed is what was accepted is what was merged."""
+    """Violations if pushed, accepted and merged contributions differ."""
     pushed = {entry.key: entry for entry in accounts.pushed}
     accepted = {entry.key: entry for entry in accounts.accepted}
     for entry in accounts.accepted:

@@ -32,7 +32,7 @@ class NotJudged:
     setting: str
     """The setting that was left out; empty: all of the check."""
     need: Need
-    """What the run by choice did not have."""
+    """Requirement that the run lacked by choice."""
     reason: str
     """A sentence that says what the run did not have."""
 

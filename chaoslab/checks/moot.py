@@ -44,7 +44,7 @@ _HAD = frozenset({Obstacle.UNDER_FAULT, Obstacle.NOT_ALIVE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cover:
-    """From when to when a proved injection had a target."""
+    """Time in which a proved injection had a target."""
 
     story: FaultStory
     target: str
@@ -56,7 +56,7 @@ class _Cover:
 
 
 def moot(history: History) -> dict[str, str]:
-    """By injection that is moot, begun or skipped: which other one had each target, in words."""
+    """Moot injections, begun or skipped, and in words which other injection had each target."""
     begun = [
         story
         for story in history.faults
@@ -131,7 +131,7 @@ def _is_last(story: FaultStory, absence: Absence) -> bool:
 
 
 def _cover(story: FaultStory, target: str, back: Event | None) -> _Cover:
-    """Until the target took part again; until the heal if it never did."""
+    """Cover up to the time when the target took part again; to the heal if it never did."""
     healing_s = story.healing.time_s if story.healing else inf
     end_s = max(healing_s, back.time_s) if back else healing_s
     return _Cover(story=story, target=target, start_s=story.injecting.time_s, end_s=end_s)
@@ -141,7 +141,7 @@ def _cover(story: FaultStory, target: str, back: Event | None) -> _Cover:
 
 
 def phase_over(story: FaultStory, history: History) -> Event | None:
-    """What shows that the phase was over before the fault was in; None if it came in time."""
+    """Event that shows the phase over before the fault was in; None if it came in time."""
     reached = story.injecting.payload.reached
     if reached is None or not 0 <= reached < len(history.events):
         return None

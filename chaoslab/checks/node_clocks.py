@@ -93,7 +93,7 @@ def _lives(events: Iterable[Event]) -> Sequence[_Life]:
 
 
 def _happened_s(life: _Life, stretches: Sequence[Stall]) -> Iterator[float]:
-    """When each event of a life happened: when it was heard of, or earlier if that is possible."""
+    """Time of each event of a life: when it was read, or earlier if that is possible."""
     offsets_s, latest_s = _offsets_s(life), -math.inf
     for event, node_s in life:
         time_s = event.time_s
@@ -110,7 +110,7 @@ def _happened_s(life: _Life, stretches: Sequence[Stall]) -> Iterator[float]:
 
 
 def _offsets_s(life: _Life) -> Mapping[float, float]:
-    """For each stretch of the run the offset of a life's clock: the least of those around it."""
+    """Offset of a life's clock in each stretch of the run: the least of those around it."""
     least_s: dict[float, float] = {}
     for event, node_s in life:
         stretch, offset_s = event.time_s // _BUCKET_S, event.time_s - node_s

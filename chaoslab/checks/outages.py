@@ -34,24 +34,24 @@ from chaoslab.record.history import FaultStory, History
 _START_S = 5.0
 """A process of the syncer may need this time until it is ready, also on a busy machine."""
 _SLOWER = 2.0
-"""It may need this many times as long as the first one of the run did, if that is more."""
+"""A later start may take this many times as long as the first one of the run."""
 _UNSEEN_START_S = 30.0
 """The same where the run did not see the first one start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """One injection that kept the syncer away. Events are None if the record does not show them."""
+    """One injection that kept the syncer away. Events are None if the record has none."""
 
     story: FaultStory
     gone_s: float
     until_s: float
-    """When the syncer was away again, or training ended."""
+    """Time at which the syncer was away again, or training ended."""
     is_last: bool
     ready: Event | None
     """A new process of the syncer was ready; None as well if it lived on."""
     start_s: float
-    """How long a new process may need until it is ready."""
+    """Longest start of a new process until it is ready."""
     returns: Mapping[str, Event | None]
     """Each learner that was cut off, and the first of its work that was accepted again."""
     lent: frozenset[str]
@@ -73,12 +73,12 @@ class Outage:
 
     @property
     def healed_s(self) -> float:
-        """When the heal began; `until_s` if it never did."""
+        """Beginning of the heal; `until_s` without one."""
         return self.since.time_s if self.since else self.until_s
 
     @property
     def served_s(self) -> float:
-        """When a syncer could merge again: its start is not training that stalls."""
+        """Time at which a syncer could merge again: its start is not a stall of training."""
         ready_s = self.ready.time_s if self.ready else self.healed_s
         return min(ready_s, self.healed_s + self.start_s)
 
@@ -167,7 +167,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
 
 
 def _start_s(history: History) -> float:
-    """How long the syncer of this run may need to start: its imports may be slow."""
+    """Longest start of this run's syncer: its imports may be slow."""
     run = history.last(RunStarted)
     if run is not None and Need.WHOLE in run.payload.without:
         return _UNSEEN_START_S

@@ -138,7 +138,7 @@ class _Reports(NamedTuple):
 
 @once
 def _untouched(history: History) -> Mapping[str, _Reports]:
-    """By learner of the start under a step time: its reports while no fault touched it."""
+    """Reports of each initial learner under a step time, while no fault affected it."""
     found = {}
     for learner in history.founders if history.last(PaceSet) else ():
         busy = union(busy_stretches(history, learner))
@@ -156,7 +156,7 @@ def _untouched(history: History) -> Mapping[str, _Reports]:
 
 
 def _baseline(history: History) -> tuple[float, float]:
-    """From when the step time was told to the end of the baseline."""
+    """Time from the step time's announcement to the end of the baseline."""
     told, end_s = history.last(PaceSet), baseline_end_s(history)
     return (told.time_s if told else 0.0, end_s or 0.0)
 
@@ -166,17 +166,17 @@ def _baseline(history: History) -> tuple[float, float]:
 
 _QUARTERS = 4
 NOISE = "baseline_noise"
-"""Of the numbers of a finding: the noise of what it compares with, as a share of it."""
+"""Key of a finding's number: noise of what it compares with, as a share of it."""
 
 
 def noise_of_rounds(history: History) -> float:
-    """Of the baseline's rate of rounds; 0 if nothing is known of it."""
+    """Noise of the baseline's rate of rounds; 0 if it is not known."""
     variation = baseline_figure(history, lambda said: said.variation)
     return 0.0 if variation is None else variation / sqrt(_QUARTERS)
 
 
 def noise_of_steps(history: History, learners: Collection[str]) -> float:
-    """Of the step time of the noisiest of these learners in the baseline."""
+    """Largest noise of these learners' step times in the baseline."""
     measured = history.last(BaselineMeasured)
     found = measured.payload.step_variation if measured else {}
     return max((found.get(learner, 0.0) for learner in learners), default=0.0) / sqrt(_QUARTERS)

@@ -70,7 +70,7 @@ CPU time of each is not known."""
 
 
 class _Window(NamedTuple):
-    """What one learner did in a window, as shares of what was to be expected of it."""
+    """Work of one learner in a window, as shares of the expected work."""
 
     start_s: float
     end_s: float
@@ -79,9 +79,9 @@ class _Window(NamedTuple):
     """Rounds that it contributed to."""
     rounds_share: float
     weight_share: float | None
-    """None: it contributed to none of the rounds."""
+    """Share of the weight; None: it contributed to none of the rounds."""
     steps_share: float | None
-    """Without regard to others; None without a pace to compare with."""
+    """Share of the steps, without comparison to others; None without a known pace."""
     last: Event[RoundMerged]
     fragment: int | None = None
     """The one whose rounds it holds alone, without a look at weight and steps; None: all. There are
@@ -91,7 +91,7 @@ class _Window(NamedTuple):
 
     @property
     def of(self) -> str:
-        """Of which fragment, to follow "rounds"."""
+        """Name of the fragment, to follow "rounds"."""
         return "" if self.fragment is None else f" of fragment {self.fragment}"
 
 
@@ -193,7 +193,7 @@ class Participation:
 
 
 class _Usual:
-    """What each learner contributed in the baseline, and what all have done since."""
+    """Contributions of each learner in the baseline, and of all since."""
 
     def __init__(self, history: History, duty: Duty, end_s: float) -> None:
         self.history, self.duty = history, duty
@@ -203,7 +203,7 @@ class _Usual:
                   if not part.merged.payload.is_restated}
             for learner in history.learners
         }  # fmt: skip
-        """What each gave, by the `seq` of the round."""
+        """Contributions of each learner, by the `seq` of the round."""
         baseline = [event for event in self.rounds if event.time_s <= end_s]
         self._before = by_fragment(baseline)
         self.per_s = per_s([event.time_s for event in baseline])
@@ -215,7 +215,7 @@ class _Usual:
         }
         self.first = {learner: _firsts(parts_of(history, learner)) for learner in history.learners}
         self.whole = {event.seq: _whole(event.payload, duty) for event in self.rounds}
-        """By the `seq` of a round: its weight, and the pace of its contributors, in all."""
+        """Total weight and pace of the contributors of a round, by its `seq`."""
 
     @property
     def is_known(self) -> bool:
@@ -227,7 +227,7 @@ class _Usual:
         return rounds_of_a_window(self.per_s, share)
 
     def share(self, learner: str) -> float:
-        """Of the rounds of the baseline, those that it contributed to; 1 if it was not there."""
+        """Share of the baseline's rounds to which it contributed; 1 if it was not there."""
         return self._shares[learner] or 1.0
 
     def share_since(self, learner: str) -> float:
@@ -321,7 +321,7 @@ def _runs(
 def _window(
     learner: str, usual: _Usual, within: Sequence[Event[RoundMerged]], share: float
 ) -> _Window:
-    """What it did in these rounds, of which it contributed to such a share in the baseline."""
+    """Work in these rounds by a learner with this share of contributions in the baseline."""
     own = sum(event.seq in usual.own[learner] for event in within)
     return _Window(
         start_s=within[0].time_s,
@@ -336,7 +336,7 @@ def _window(
 
 
 def _short_tails(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[Doubt]:
-    """Its last time on duty, if that is too short to tell and looks bad."""
+    """Last times on duty that look bad and are too short to judge."""
     start_s, end_s = on_duty[-1] if on_duty else (0.0, 0.0)
     last = [event for event in usual.rounds if start_s < event.time_s <= end_s]
     own = sum(event.seq in usual.own[learner] for event in last)
@@ -368,7 +368,7 @@ def _weight_share(
 
 
 def _instead(window: _Window, learner: str, usual: _Usual) -> str:
-    """What it did on duty instead, as the end of a sentence."""
+    """Its other activity on duty, as the end of a sentence."""
     history, said = usual.history, list[str]()
     on_duty = [(window.start_s, window.end_s)] if window.fault else usual.duty.of[learner]
     for kind, what in ((MemberLeft, "dropped"), (MemberSuspected, "suspected")):

@@ -24,7 +24,7 @@ from chaoslab.record.history import History
 
 _S = TypeVar("_S", bound=OfLearner)
 Samples = Mapping[str, tuple[Sequence[float], Sequence[float]]]
-"""By learner: the times of its samples on duty, in order, and their values."""
+"""Times of the samples on duty, in order, and their values, by learner."""
 WINDOW = 12
 """Samples of a window; a peer must have a third of them in that time."""
 
@@ -97,7 +97,7 @@ def first_gone_s(history: History) -> Mapping[str, float]:
 
 @once
 def _at_work(history: History) -> Mapping[str, Stretches]:
-    """By learner: its duty, each stretch from when a round of each fragment was merged in it."""
+    """Duty by learner, each stretch from the time when every fragment was merged in it."""
     known = duty(history)
     rounds = rounds_with_work(history)
     times_s = [event.time_s for event in rounds]

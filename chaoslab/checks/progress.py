@@ -116,7 +116,7 @@ def _said_gap(gap: Gap) -> str:
 
 
 def _circumstances(gap: Gap, windows: Sequence[FaultWindow], away: Sequence[Absence]) -> str:
-    """What was going on during a gap, as the end of a sentence."""
+    """Circumstances of a gap, as the end of a sentence."""
     names = [str(w) for w in windows if w.start_s < gap.end_s and w.end_s > gap.start_s]
     back = [
         absence.learner

@@ -87,7 +87,7 @@ class _Stretch:
     length_s: float
     healthy: int
     seq: int
-    """Of the event that ends it."""
+    """Sequence number of the event that ends it."""
 
 
 @dataclass(slots=True, kw_only=True)

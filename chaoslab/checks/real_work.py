@@ -124,7 +124,7 @@ class RealWork:
         yield from self._against_evaluation(history, untrained)
 
     def _against_evaluation(self, history: History, untrained: float) -> Iterator[Violation]:
-        """All learners may report a loss that is none."""
+        """Reported losses against the evaluation: those of all learners may be wrong."""
         last, end_s = history.last(EvaluationMeasured), training_end_s(history)
         ends = [
             fmean(sample.payload.known_loss for sample in samples)
@@ -154,7 +154,7 @@ def _empty_pushes(history: History) -> Iterator[Violation]:
 
 
 def _wrong_weights(history: History) -> Iterator[Violation]:
-    """None if most contributions weigh otherwise: then it is another rule of another syncer."""
+    """Contributions with wrong weights; None if most are: then the syncer has another rule."""
     wrong = [part for part in parts(history) if not _weighs_its_work(part.contributor)]
     if 2 * len(wrong) > len(parts(history)):
         return
@@ -177,7 +177,7 @@ def _due(one: Contributor) -> float:
 
 
 def _after_death(history: History) -> Iterator[Violation]:
-    """The first work of each life whose process had ended."""
+    """First work of each life after its process had ended."""
     for died in history.of(NodeExited):
         if (late := history.outlived.get(died.seq)) is not None:
             said = died.payload
@@ -199,7 +199,7 @@ def _untrained(history: History) -> float | None:
 
 
 def _scale(peers: float, untrained: float) -> float:
-    """What a difference from the peers' loss is a share of; losses may be near 0, or below."""
+    """Scale of a difference from the peers' loss; losses may be near 0, or below."""
     fallen = untrained - peers
     return max(min(fallen, abs(peers)), abs(peers) / 2, fallen / 10)
 

@@ -48,7 +48,7 @@ class _Heal:
     victims: tuple[str, ...]
     event: Event
     until_s: float
-    """When the next fault came, or training ended."""
+    """Time of the next fault, or of the end of training."""
     is_last: bool
 
     def __str__(self) -> str:
@@ -57,11 +57,11 @@ class _Heal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pace:
-    """What was usual, and rounds that were merged: when and with which learners."""
+    """Baseline rates and merged rounds, with times and learners."""
 
     rounds_per_s: float
     shares: Mapping[str, float]
-    """Of the rounds of the baseline, those with each learner."""
+    """Share of the baseline's rounds with each learner."""
     window_s: float
     times_s: Sequence[float]
     by_learner: Mapping[str, Sequence[float]]
@@ -77,7 +77,7 @@ class Recovery:
     within_s: Duration = 30.0
     """Longest time from the heal to the beginning of a window at the old pace."""
     min_share: Share = binding(0.7, least=0.05, show=show_share)
-    """Of the baseline's rate; both of all rounds, and of those with each victim."""
+    """Least share of the baseline's rate, of all rounds and of those with each victim."""
 
     def __post_init__(self) -> None:
         if self.min_share <= 0:
@@ -145,7 +145,7 @@ class Recovery:
         return None
 
     def _slow(self, start_s: float, victims: Sequence[str], pace: _Pace) -> list[str]:
-        """What is below the bound in the window that begins then."""
+        """Rates below the bound in the window that begins then."""
         usual = pace.rounds_per_s * pace.window_s
         found = []
         if _count(pace.times_s, start_s, pace) < self.min_share * usual:
@@ -208,7 +208,7 @@ def _count(times_s: Sequence[float], start_s: float, pace: _Pace) -> int:
 
 
 def _heals(history: History) -> Iterator[_Heal]:
-    """One for each group of injections that overlapped, if it was healed before training ended."""
+    """One heal for each group of overlapping injections, if it was before the end of training."""
     end_s = training_end_s(history)
     groups = list(_groups(history, end_s))
     for group, following in zip_longest(groups, groups[1:]):

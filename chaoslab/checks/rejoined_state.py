@@ -223,7 +223,7 @@ def _shards(history: History) -> Iterator[Violation]:
 
 
 def _shared(own: Mapping[str, int], history: History) -> Iterator[Violation]:
-    """Learners whose shard another one had before; none if all read the same: it is not cut."""
+    """Learners with the shard of another one; none if all read the same, undivided data."""
     readers: dict[int, str] = {}
     for learner, shard in own.items() if len(set(own.values())) > 1 else ():
         if readers.setdefault(shard, learner) != learner:

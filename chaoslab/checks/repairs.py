@@ -27,11 +27,11 @@ _STARTED: Final = ("up", "trial")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repair:
-    """One repair, as the stages that it went through."""
+    """One repair, as its sequence of stages."""
 
     moves: tuple[Event[RepairMoved], ...]
     end_s: float
-    """Of the record, for one that was not over."""
+    """End of the record, for a repair that was not over."""
 
     @property
     def node(self) -> str:
@@ -47,12 +47,12 @@ class _Repair:
 
     @property
     def took_s(self) -> float:
-        """From the beginning to its end, or to that of the record."""
+        """Duration to its end, or to the end of the record."""
         until_s = self.last.time_s if self.is_over else self.end_s
         return until_s - self.moves[0].time_s
 
     def spent_s(self, stages: Sequence[str]) -> float:
-        """How long it was in these stages."""
+        """Time spent in these stages."""
         ends = [*(event.time_s for event in self.moves[1:]), self.moves[0].time_s + self.took_s]
         return sum(
             end_s - event.time_s
@@ -119,7 +119,7 @@ class Repairs:
 
 
 def _repairs(history: History) -> Iterator[_Repair]:
-    """In the order in which they began; another attempt with another slice goes on with it."""
+    """Repairs in the order of their beginning; an attempt with another slice continues one."""
     moves: dict[str, list[Event[RepairMoved]]] = {}
     for event in history.of(RepairMoved):
         moves.setdefault(event.payload.node, []).append(event)

@@ -47,11 +47,11 @@ _NOISE = 4.0
 _USUALLY = 0.9
 """Share of the reports that are no further apart than usual."""
 _SMALLEST = 1e-9
-"""Of a loss: what its text may have lost."""
+"""Rounding of a loss in text."""
 
 
 def script_of(history: History) -> ScriptStarted | None:
-    """What is known of the script before it runs; None of other trainings."""
+    """Facts about the script before it runs; None of other trainings."""
     started = history.last(RunStarted)
     return started.payload.script if started else None
 
@@ -61,13 +61,13 @@ class Life(NamedTuple):
 
     joined: Event[LearnerJoined]
     began_s: float
-    """When its process was started."""
+    """Start of its process."""
     samples: Sequence[Event[LearnerStep]]
-    """Its own reports, until training ended."""
+    """Reports of its own, until training ended."""
 
     @property
     def start(self) -> int:
-        """The step from which it goes on, as it says, or as its first report shows."""
+        """Step from which it goes on, as it says, or as its first report shows."""
         return self.joined.payload.step
 
     @property
@@ -84,7 +84,7 @@ class Life(NamedTuple):
 
 @once
 def lives(history: History) -> Mapping[str, Sequence[Life]]:
-    """By worker, in order. Of a worker that reports nothing itself: what another said for it."""
+    """Lives by worker, in order. A worker without reports has those that another made for it."""
     found: dict[str, list[Life]] = defaultdict(list)
     starts = {(e.payload.node, e.payload.incarnation): e.time_s for e in history.of(NodeStarted)}
     for joined in before_the_end(history, history.of(LearnerJoined)):
@@ -213,7 +213,7 @@ def _newest_saved(life: Life, history: History) -> int | None:
 
 
 def _step_of(saved: Event[TrainerSaid], history: History) -> int:
-    """Of a checkpoint whose line has no step: that of the last report before it."""
+    """Step of a checkpoint; without one in its line that of the last report before it."""
     if saved.payload.step is not None:
         return saved.payload.step
     reports = of_learner(history, LearnerStep, saved.payload.node)
@@ -315,7 +315,7 @@ class _Window(NamedTuple):
     event: Event[LearnerStep]
     """The last one."""
     mean: float
-    """Of the differences."""
+    """Mean of the differences."""
     scale: float
     """Mean size of the twin's losses."""
 

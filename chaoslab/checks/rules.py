@@ -118,7 +118,7 @@ def _doubts(history: History) -> list[tuple[_Injection, Doubt]]:
 
 
 def _evidence_codes(doubts: Sequence[tuple[_Injection, Doubt]], history: History) -> Iterator[str]:
-    """Why the evidence on each target of the injections in doubt is weak or failed."""
+    """Codes of the weak or failed evidence on each target of the injections in doubt."""
     doubted = {event.payload.injection for event, _ in doubts}
     for said in (event.payload for event in history.of(EvidenceMeasured)):
         if said.injection in doubted and said.status is not Status.PROVED and said.code:
@@ -220,7 +220,7 @@ def _heals(history: History) -> Iterator[Finding]:
 
 
 def _unguarded(history: History) -> Iterator[Finding]:
-    """From a moment on no janitor would have undone what a dead harness leaves."""
+    """Finding for a time in which no janitor would have undone what a dead harness leaves."""
     for died in history.of(JanitorDied):
         if died.payload.successor is None:
             yield unknown(
@@ -235,7 +235,7 @@ def _unguarded(history: History) -> Iterator[Finding]:
 
 
 def _links(history: History) -> Iterator[Finding]:
-    """What happened after their loss was no injection's effect."""
+    """Links that were lost: later effects are not those of an injection."""
     for lost in history.of(LinkLost):
         what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
         text = f"{what}, and it had not been asked for: {lost.payload.reason}"

@@ -24,26 +24,26 @@ from chaoslab.core.units import Duration, plural
 from chaoslab.record.history import History
 
 _ADOPTIONS_LEAST = 10
-"""So few of them say little."""
+"""Fewest adoptions that are judged."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Replica:
-    """One learner and what it holds, as the record goes by. Fragments are keyed by their number."""
+    """Versions that one learner holds, as the record advances; keyed by number of the fragment."""
 
     learner: str
     versions: dict[str, int] = field(default_factory=dict)
     outdated_s: dict[str, float] = field(default_factory=dict)
-    """By fragment: since when there is a newer version than the one it holds."""
+    """Time since which a newer version than its own exists, by fragment."""
     worst: int = 0
     """Versions behind, at work."""
     worst_away: int = 0
     """Versions behind, while a fault had taken it away or soon after."""
     oldest_s: float = 0.0
-    """How long it trained on a version that was not the newest any more, at work."""
+    """Longest work on an outdated version."""
 
     def look(self, newest: Mapping[str, int], outdated_s: float, *, is_away: bool) -> int:
-        """How far behind it is now; its worst is kept."""
+        """Note how far it is behind now; the worst is kept."""
         lag = max((newest.get(f, 0) - version for f, version in self.versions.items()), default=0)
         if is_away:
             self.worst_away = max(self.worst_away, lag)

@@ -31,7 +31,7 @@ from chaoslab.record.history import History
 
 _CLOCKS_AGREE = 0.95
 _LATEST = 5
-"""Samples of a learner whose lowest loss counts."""
+"""Newest samples of a learner of which the lowest loss counts."""
 
 
 def stop_rule(history: History) -> Iterator[Finding]:
@@ -86,7 +86,7 @@ def _stopped_early(history: History) -> Iterator[Finding]:
 
 
 def _reached(history: History, rule: Iterable[str]) -> Mapping[str, float]:
-    """How far training came towards each limit of a stop rule, by what the whole record shows."""
+    """Progress towards each limit of a stop rule, by the whole record."""
     steps = history.of(LearnerStep, LearnerFinal)
     joined = history.of(MemberJoined)
     merged = history.of(RoundMerged)

@@ -36,7 +36,7 @@ def union_by_name(stretches: Iterable[tuple[str, float, float]]) -> Mapping[str,
 
 
 def without(stretches: Stretches, taken: Stretches) -> Stretches:
-    """What is left of the stretches outside of those that are taken; both in order and apart."""
+    """Parts of the stretches outside of those that are taken; both in order and apart."""
     left: list[tuple[float, float]] = []
     for start_s, end_s in stretches:
         from_s = start_s

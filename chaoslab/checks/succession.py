@@ -30,7 +30,7 @@ _MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
     "digest": lambda merged: merged.digest,
     "momentum_digest": lambda merged: merged.momentum_digest,
 }
-"""What both reports of one merge must say alike."""
+"""Facts that both reports of a merge must share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class _Pace:
     samples: tuple[Event[LearnerStep], ...]
     own_s: float | None
     samples_due: float
-    """How many its baseline would have given; 0 if it was itself away for a part of the time."""
+    """Samples expected by its baseline; 0 if it was itself away for a part of the time."""
     waits: tuple[Event[LearnerWaiting], ...]
     """Its reports that it waited for a round."""
 
@@ -129,7 +129,7 @@ class Survivors:
         return unless_noisy(found, noise, self.max_slowdown)
 
     def _pace_problem(self, pace: _Pace, history: History) -> Violation | Doubt | None:
-        """What is wrong with it; a doubt where the others were late as well."""
+        """Violation by its pace; a doubt if the others were late as well."""
         first = pace.samples[0] if pace.samples else pace.window.story.injecting
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
@@ -195,7 +195,7 @@ def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float |
 def _samples(
     history: History, learner: str, window: FaultWindow, busy: Stretches
 ) -> tuple[Event[LearnerStep], ...]:
-    """Of a learner at work, those whose steps were all made while the injection was open."""
+    """Samples of a learner at work whose steps were all made while the injection was open."""
     meanwhile = of_learner_between(history, LearnerStep, learner, window.start_s, window.end_s)
     return tuple(
         sample

@@ -51,7 +51,7 @@ RESUMED = "resumed"
 CHECKPOINT = "checkpoint"
 """Source of a join whose worker, of a script, goes on from what it had saved, or begins anew."""
 ENDING_S = 15.0
-"""How long the harness may take to end the nodes of a run that was cut short."""
+"""Longest time in which the harness ends the nodes of a run that was cut short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Gap:
 
     @property
     def length_s(self) -> float:
-        """How long nothing was merged, to the millisecond: what is shown is what is judged."""
+        """Time without a merge, rounded to the millisecond: the shown number is judged."""
         return round(self.end_s - self.start_s, 3)
 
 
@@ -96,12 +96,12 @@ class Part:
 
     @property
     def seq(self) -> int:
-        """Of the round."""
+        """Sequence number of the round."""
         return self.merged.seq
 
     @property
     def time_s(self) -> float:
-        """When it was merged."""
+        """Time of the merge."""
         return self.merged.time_s
 
 
@@ -150,7 +150,7 @@ def delays_script(history: History) -> frozenset[str]:
 
 
 def baseline_end_s(history: History) -> float | None:
-    """When the baseline had been measured; None if it never was."""
+    """Time at which the baseline had been measured; None if it never was."""
     measured = history.last(BaselineMeasured)
     return measured.time_s if measured else None
 
@@ -158,7 +158,7 @@ def baseline_end_s(history: History) -> float | None:
 def baseline_figure(
     history: History, figure: Callable[[BaselineMeasured], float | None]
 ) -> float | None:
-    """What was usual in the baseline, such as the longest gap; None if it was not measured."""
+    """A figure of the baseline, such as the longest gap; None if it was not measured."""
     measured = history.last(BaselineMeasured)
     return figure(measured.payload) if measured else None
 
@@ -192,7 +192,7 @@ def farewells(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
 
 
 def training_end_s(history: History) -> float:
-    """When training ended; the time of the last event if the record breaks off before."""
+    """End of training; the time of the last event if the record breaks off before."""
     end = training_end(history)
     return end.time_s if end else history.end_s
 
@@ -299,13 +299,13 @@ def trained(history: History) -> Iterator[tuple[Event[LearnerStep], float]]:
 
 
 def parts_of(history: History, learner: str) -> Sequence[Part]:
-    """What one learner contributed, in order."""
+    """Contributions of one learner, in order."""
     found = _parts_by_learner(history).get(learner)
     return found.events if found else ()
 
 
 def parts_after(history: History, learner: str, since: Event, until_s: float) -> Iterator[Part]:
-    """That of rounds that come later in the record than an event, with time_s <= until_s."""
+    """Its contributions to later rounds of the record than an event, with time_s <= until_s."""
     found = _parts_by_learner(history).get(learner)
     return found.after(since, until_s) if found else iter(())
 
@@ -327,7 +327,7 @@ def of_learner(history: History, kind: type[_L], learner: str) -> Sequence[Event
 def of_learner_between(
     history: History, kind: type[_L], learner: str, start_s: float, end_s: float
 ) -> Sequence[Event[_L]]:
-    """Those of them with start_s <= time_s <= end_s."""
+    """Events of the learner with start_s <= time_s <= end_s."""
     found = history.once(_by_learner, kind).get(learner)
     return found.between(start_s, end_s) if found else ()
 
@@ -335,7 +335,7 @@ def of_learner_between(
 def of_learner_after(
     history: History, kind: type[_L], learner: str, since: Event, until_s: float
 ) -> Iterator[Event[_L]]:
-    """Those of them that come later in the record than another event, with time_s <= until_s."""
+    """Its later events in the record than another event, with time_s <= until_s."""
     found = history.once(_by_learner, kind).get(learner)
     return found.after(since, until_s) if found else iter(())
 
@@ -364,7 +364,7 @@ def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
 
 
 def after(since: Event, events: Sequence[_E]) -> Iterator[_E]:
-    """Those of the events, which are in order, that come later in the record."""
+    """The events, which are in order, after another one in the record."""
     first = bisect_right(events, since.seq, key=attrgetter("seq"))
     return map(events.__getitem__, range(first, len(events)))
 
@@ -382,7 +382,7 @@ def members_before(history: History, event: Event) -> Mapping[str, int]:
 
 @once
 def _moves(history: History) -> Mapping[str, Sequence[Event[MemberJoined] | Event[MemberLeft]]]:
-    """How the memberships of each learner began and ended, in order."""
+    """Begin and end of the memberships of each learner, in order."""
     found: dict[str, list[Event[MemberJoined] | Event[MemberLeft]]] = defaultdict(list)
     for event in history.of(MemberJoined, MemberLeft):
         found[event.payload.learner].append(event)

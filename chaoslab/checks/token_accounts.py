@@ -51,12 +51,12 @@ Key: TypeAlias = tuple[str, int, int, int, str]
 
 
 class Entry(NamedTuple):
-    """One contribution, as one side wrote it down."""
+    """One contribution by the account of one side."""
 
     event: Event
     """The push, or the round that it was merged in."""
     key: Key
-    """What makes it the same contribution on both sides."""
+    """Identifies the contribution on both sides."""
     life: Incarnation
     epoch: int
     round: int
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
     @property
     def counts(self) -> tuple[float, float, float, float]:
-        """What both sides must have written down alike."""
+        """Counts that both sides must share."""
         return self.c_steps, self.c_tokens, self.tokens_from, self.tokens_to
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class Accounts:
 
     @cached_property
     def raw_tokens(self) -> Mapping[Incarnation, float]:
-        """What each life is known to have trained on; a dead one's last steps are not known."""
+        """Trained tokens of each life, as far as known: the last steps of a dead one are not."""
         known: dict[Incarnation, float] = defaultdict(float)
         for event in self.history.of(LearnerStep, LearnerFinal):
             life = event.payload.life
@@ -125,7 +125,7 @@ class Accounts:
 
     @cached_property
     def _committed(self) -> Mapping[tuple[Incarnation, str], tuple[list[int], list[float]]]:
-        """Of each line: its versions in order, and the tokens committed up to each of them."""
+        """Versions of each line in order, and the tokens committed up to each of them."""
         lines = {
             place: sorted(line, key=attrgetter("version")) for place, line in self.by_line.items()
         }
@@ -135,7 +135,7 @@ class Accounts:
         }
 
     def committed(self, life: Incarnation, fragment: str, version: float) -> float:
-        """By the syncer's account: tokens of the life in `version` of the fragment."""
+        """Tokens of the life in `version` of the fragment, by the syncer's account."""
         versions, sums = self._committed.get((life, fragment), ([], []))
         known = bisect_right(versions, version)
         return sums[known - 1] if known else 0
@@ -210,7 +210,7 @@ _ROUNDING_TOKENS = 1.0
 
 
 def believed(accounts: Accounts) -> Iterator[Violation]:
-    """What a learner believes to be committed when it adopts is what the syncer wrote down."""
+    """Committed tokens by a learner's account at its adoptions, against the syncer's."""
     believed: dict[tuple[Incarnation, str], float] = defaultdict(float)
     wrong: set[tuple[Incarnation, str]] = set()
     for life, fragment, event in accounts.adoptions():
@@ -233,7 +233,7 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
 
 
 def adds_up(accounts: Accounts) -> Iterator[Violation]:
-    """At the end committed + discarded + in flight is raw, and committed is what the syncer has."""
+    """At the end: committed + discarded + in flight = raw, and committed equals the syncer's."""
     for life, final in accounts.finals.items():
         said, raw = final.payload, final.payload.tokens
         columns = said.committed, said.discarded, said.in_flight

@@ -26,14 +26,14 @@ _ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
     "learners": lambda started: started.learners,
     "reserve": lambda started: started.reserve,
 }
-"""What every record says of itself; `provenance` has the rest."""
+"""Facts of every record that must be equal; `provenance` has the rest."""
 _PACE_TOLERANCE = 0.2
 """By this much step times that each run measured for itself may differ: a kept twin is compared at
 equal tokens, not at equal times."""
 
 
 def why_not_comparable(run: History, twin: History) -> str:
-    """Why the twin says nothing about the run; empty if it does."""
+    """Why the twin cannot be compared with the run; empty if it can."""
     mine, other = run.last(RunStarted), twin.last(RunStarted)
     if mine is None or other is None:
         return f"the record of the {'run' if mine is None else 'twin'} has no beginning"
@@ -66,7 +66,7 @@ def why_not_whole(history: History) -> str:
 
 
 def _differences(mine: RunStarted, its: RunStarted) -> list[str]:
-    """What only one of them says differs, too."""
+    """Differences; a fact that only one of them has counts."""
     found = [name for name, part in _ALIKE.items() if part(mine) != part(its)]
     ours, theirs = mine.provenance, its.provenance
     parts = sorted(key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key))

@@ -45,7 +45,7 @@ from chaoslab.record.history import FaultStory, History
 
 _ALONE_S = 1.5
 _SLACK_S = 1.0
-"""What two nodes print at one time may reach the record this far apart."""
+"""Most time between the reading of lines that two nodes printed at once."""
 
 
 def unrequested(history: History) -> Iterator[Violation]:
@@ -119,7 +119,7 @@ def _is_at_the_end(left: Event[LearnerLeft], history: History) -> bool:
 
 
 def _let_go_s(story: FaultStory, history: History) -> float:
-    """Until when an exit may be an answer to an injection."""
+    """Time until which an exit may follow from an injection."""
     return (story.healed.time_s if story.healed else history.end_s) + ENDING_S
 
 
@@ -136,7 +136,7 @@ def said_exit(event: Event[NodeExited]) -> str:
 
 
 def _judged_exits(history: History) -> Iterator[Event[NodeExited]]:
-    """Of all nodes but the evaluator, whose failure is told by the end of the run."""
+    """Exits of all nodes but the evaluator, which the end of the run covers."""
     evaluators = {
         event.payload.node for event in history.of(NodeStarted) if event.payload.role == "evaluator"
     }

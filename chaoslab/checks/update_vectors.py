@@ -57,7 +57,7 @@ _TIMES = 2.0
 _REPEATED = 2
 """Norms of real updates differ in their last digits; one may be pushed once more unaltered."""
 _FAINT = 0.1
-"""Of the peers' size: far below what few steps, fresh moments or another batch cost."""
+"""Faint size as a share of the peers': few steps or fresh moments do not make a push so small."""
 _SPENT = 0.01
 """Of its own size before: that of sound updates falls to a seventh in 600 steps, and the learning
 rate may fall to a tenth."""
@@ -101,7 +101,7 @@ def _opposed(history: History, learner: str) -> Iterator[Violation]:
 
 
 def _pointing_away(cosines: Sequence[float]) -> int:
-    """How many of the last ones show that updates point away; 0 if they do not."""
+    """Number of the last pushes that point away; 0 if there are too few."""
     before, few, many = cosines[:-_FEW], cosines[-_FEW:], cosines[-_WINDOW:]
     if fmean(few) >= 0:
         return 0
@@ -165,7 +165,7 @@ def oversized_pushes(history: History) -> Iterator[Violation]:
 
 @once
 def faint_pushes(history: History) -> Sequence[Violation]:
-    """The first window of each learner whose updates are far smaller than they should be."""
+    """First window of each learner whose updates are far smaller than they should be."""
     return [
         violation
         for learner in history.learners
@@ -195,7 +195,7 @@ def _faint(history: History, learner: str) -> Iterator[Violation]:
 
 @once
 def _sizes(history: History) -> Samples:
-    """Of pushes on duty; those that were shortened say nothing of what is usual."""
+    """Sizes of pushes on duty, without those that the syncer shortened."""
     shortened = {_key(event.payload) for event in history.of(PushBounded)}
     return on_duty(
         history, PushAccepted,
@@ -204,14 +204,14 @@ def _sizes(history: History) -> Samples:
 
 
 def _sizes_before(history: History, learner: str) -> Sequence[float]:
-    """Those of its last pushes before a fault first took it away."""
+    """Sizes of its last pushes before a fault first took it away."""
     gone_s = first_gone_s(history)[learner]
     pushes = of_learner_between(history, PushAccepted, learner, 0.0, gone_s)
     return [_size(push) for push in pushes if push.payload.c_steps >= FEWEST_STEPS][-_BEFORE:]
 
 
 def _size(push: Event[PushAccepted]) -> float:
-    """Its norm by the root of its steps."""
+    """Norm of a push by the root of its steps."""
     said = push.payload
     return (said.norm or 0.0) / sqrt(max(1, said.c_steps))
 
@@ -241,7 +241,7 @@ def _key(said: PushAccepted | PushBounded | UpdateTampered) -> tuple[str, int]:
 
 @once
 def _contributors(history: History) -> Mapping[int, Mapping[str, Contributor]]:
-    """By round and learner."""
+    """Contributors by round and learner."""
     found: dict[int, dict[str, Contributor]] = defaultdict(dict)
     for part in parts(history):
         found[part.merged.payload.round][part.learner] = part.contributor

@@ -55,7 +55,7 @@ _EXIT_CODES = {
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
 SCHEMA_VERSION = "2.0"
-"""Of verdict.json: the second number rises with added keys, the first with any other change."""
+"""Version of verdict.json: the second number rises with added keys, the first otherwise."""
 _BROKEN_RECORD = "record"
 _ANSWERS = (TrainingContinues, LearnersRejoin)
 
@@ -83,12 +83,12 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What verdict.json holds."""
+    """Content of verdict.json."""
 
     outcome: Outcome
     """FAIL if any finding is, else UNKNOWN if any is, else PASS."""
     exit_code: ExitCode
-    """Of the command that ran or judged it."""
+    """Exit code of the command that ran or judged it."""
     training_continued: bool | None
     """Whether rounds went on being merged to the end; None: unknown."""
     longest_gap_s: float | None
@@ -96,19 +96,19 @@ class Verdict:
     learners_rejoined: Mapping[str, Return]
     """Every learner that a fault took away."""
     worked_since: Mapping[str, Since] = field(default_factory=dict)
-    """What each of them that is back did from then on."""
+    """Work of each learner that is back, from then on."""
     work_lost: WorkLost | None = None
     """What faults destroyed of the learners' work; None: the baseline measured no step times."""
     findings: tuple[Finding, ...]
-    """Of each check of the plan, and of each rule of every run that was violated."""
+    """Findings of each check of the plan, and of each violated rule of every run."""
     injections: tuple[Injected, ...]
     """Every injection in the order of the schedule, with its evidence."""
     residue: tuple[Mapping[str, Json], ...] = field(
         metadata={"items": {"type": "object", "required": ["what", "where", "remedy"]}}
     )
-    """What could not be undone: `what`, `where`, `remedy`; empty in a clean run."""
+    """Effects that could not be undone: `what`, `where`, `remedy`; empty in a clean run."""
     journal: Seal | None = None
-    """Of the journal that was judged; None if it was not read from a file."""
+    """Digest of the judged journal; None if it was not read from a file."""
     not_judged: tuple[NotJudged, ...] = ()
     """Checks of the plan, and settings of them, that the run was never to answer."""
 
@@ -137,7 +137,7 @@ class Verdict:
 
     @property
     def injection_counts(self) -> Mapping[str, int]:
-        """How many injections have each status."""
+        """Number of injections by status."""
         found = Counter(one.status for one in self.injections)
         return {status: found[status] for status in STATUSES}
 
@@ -316,7 +316,7 @@ def _worst(findings: Sequence[Finding]) -> Outcome:
 
 
 def _exit_code(history: History, outcome: Outcome) -> ExitCode:
-    """How the run ended comes before what was found: interrupted, broken or unclean."""
+    """Exit code; the way in which the run ended precedes findings: interrupted, broken, unclean."""
     finished = history.last(RunFinished)
     ending = finished.payload.outcome if finished else None
     if ending is RunOutcome.INTERRUPTED:
@@ -340,7 +340,7 @@ def _refuse_other_version(version: str) -> None:
 
 
 def finding_json(finding: Finding) -> Mapping[str, Json]:
-    """One finding as verdict.json carries it."""
+    """One finding as in verdict.json."""
     return _listed({**asdict(finding), "outcome": finding.outcome.value})
 
 

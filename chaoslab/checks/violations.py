@@ -23,7 +23,7 @@ _SOME_TIME_S = 0.05
 
 
 class Counted(NamedTuple):
-    """What was violated beside the bound of a check: how much there was, of how much."""
+    """Count beside the bound of a check: a number, and out of how many."""
 
     observed: float
     bound: float
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that must not happen, where the journal shows it, and whose doing it was."""
+    """One violation: the sentence, the event that shows it, and the culprit."""
 
     code: StrEnum
     """A `Code`, or one of a check from outside."""
@@ -40,7 +40,7 @@ class Violation:
     text: str
     culprit: str = ""
     counted: Counted | None = None
-    """None if it is of the bound of the check, or of no number."""
+    """Count, if it is not that of the check's bound; else None."""
 
     @classmethod
     def at(
@@ -51,7 +51,7 @@ class Violation:
         culprit: str | None = None,
         counted: Counted | None = None,
     ) -> Self:
-        """What an event shows; its source is the culprit, unless another one is named."""
+        """Violation shown by an event; its source is the culprit, unless another one is named."""
         culprit = event.source if culprit is None else culprit
         return cls(code=code, seq=event.seq, text=text, culprit=culprit, counted=counted)
 
@@ -69,11 +69,11 @@ class Measured(NamedTuple):
     worst: float
     bound: float
     unit: str
-    """One of `Unit`, or another text."""
+    """A `Unit`, or another text."""
     digits: int = 3
-    """To which the finding rounds it."""
+    """Digits to which the finding rounds."""
     best: float = 0.0
-    """What a run that no fault disturbs would show."""
+    """Value in a run without a fault."""
 
 
 _NOTHING = Doubt(Code.NOTHING_TO_JUDGE, "the record holds nothing to judge")
@@ -142,7 +142,7 @@ def unknown(
     culprits: Sequence[str] = (),
     evidence: Iterable[Event] = (),
 ) -> Finding:
-    """There was not enough to tell; `code` and `reason` say what was missing."""
+    """UNKNOWN finding; `code` and `reason` say what was missing."""
     return Finding(
         check=check,
         outcome=Outcome.UNKNOWN,
@@ -170,13 +170,13 @@ def margin_above(observed: float, bound: float, best: float) -> float | None:
 
 
 def after_longest(delays_s: Sequence[float]) -> str:
-    """How long something took, as the end of a sentence: `at once`, `after at most 2.5 s`."""
+    """Duration as the end of a sentence: `at once`, `after at most 2.5 s`."""
     said = "after at most {}" if len(delays_s) > 1 else "after {}"
     return delay(max(delays_s, default=0.0), said)
 
 
 def time_left(seconds: float) -> str:
-    """What was left of a run, as the beginning of a sentence, for what had no chance in it."""
+    """Rest of a run, as the beginning of a sentence about what had no time in it."""
     return f"only {elapsed(seconds)} were left" if seconds >= _SOME_TIME_S else "no time was left"
 
 

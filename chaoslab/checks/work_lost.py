@@ -37,14 +37,14 @@ from chaoslab.record.history import History
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLost:
-    """What faults destroyed of the work of all learners, from the baseline to the end."""
+    """Work of all learners that faults destroyed, from the baseline to the end."""
 
     steps: float
     """Steps that were made and then thrown away."""
     seconds: float
     """Time that they took, at the step times of the baseline."""
     share: float
-    """Of all steps that were made."""
+    """Share of all steps that were made."""
     effective_share: float
     """Effective training time ratio: 1 for a run in which every learner stepped as in the
     baseline, and nothing was thrown away."""
@@ -55,7 +55,7 @@ class WorkLost:
 
 @once
 def work_lost(history: History) -> WorkLost | None:
-    """None without a baseline that measured step times."""
+    """Lost work; None without a baseline that measured step times."""
     found, start_s = duty(history), baseline_end_s(history)
     if found is None or start_s is None or not found.has_paces:
         return None
@@ -104,7 +104,7 @@ def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Even
 
 
 def _kept(history: History, learner: str, joined: LearnerJoined) -> float:
-    """Up to which of its steps a membership's work was merged; the mean over fragments."""
+    """Steps of a membership up to which its work was merged; the mean over fragments."""
     merged = dict.fromkeys((e.payload.fragment for e in history.of(RoundMerged)), joined.step)
     for part in parts_of(history, learner):
         if part.contributor.epoch == joined.epoch:
@@ -120,7 +120,7 @@ class MostLost:
     summary: ClassVar[str] = "steps that were made and thrown away, of all that were made"
 
     max_lost: Share = binding(0.1, most=0.5, show=show_share)
-    """Of the steps of all learners, from the baseline to the end of training."""
+    """Largest share of the steps of all learners, from the baseline to the end of training."""
 
     def judge(self, history: History) -> Finding:
         """The share that was lost against the bound; each membership that lost some is named."""
