@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def instructions(architecture: int, calls: list[str]) -> bytes:
-    """The filter in classic BPF: jumps are over so many instructions, if true and if not."""
+    """The filter in classic BPF: a jump skips that many instructions, if true and if false."""
     code = [
         (_LOAD, 0, 0, 4),  # the architecture
         (_JUMP_IF_EQUAL, 1, 0, architecture),

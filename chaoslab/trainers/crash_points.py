@@ -25,7 +25,7 @@ from chaoslab.trainers.file_calls import BLIND, FileCall, Traced
 from chaoslab.trainers.reading import Patterns, Reader, Said, plain
 
 MOST_POINTS: Final = 200
-"""Of a sweep, unless another number is asked for."""
+"""Most points of a sweep, unless another number is given."""
 AFTER_THE_LAST: Final = FileCall(call="(after the last)", file="")
 _NAMES_FILES = ("open", "creat", "rename", "unlink", "link", "symlink", "mkdir")
 """Calls that begin so create, replace or remove a file: a log is written to alone."""
@@ -33,20 +33,20 @@ _VARYING = re.compile(r"(?<=tmp)[a-z0-9_]{8}(?![a-z0-9_])|[0-9a-f]{8,}|\d+")
 
 
 class Outcome(StrEnum):
-    """What became of a training that was killed at a point of its save."""
+    """Result of a training that was killed at a point of its save."""
 
     OK = "ok"
     LOST = "lost"
-    """It went on from an older checkpoint than the newest that was complete, or began anew."""
+    """It resumed from an older checkpoint than the newest complete one, or began anew."""
     STUCK = "stuck"
-    """It did not start, failed, or made no further step, before it was beyond the save."""
+    """It did not start, failed, or made no further step before it was beyond the save."""
     NOT_REACHED = "not_reached"
-    """It ended by itself before the point."""
+    """It ended before the point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How a training is started in a folder, and how its output is read."""
+    """Command that starts a training in a folder, and the patterns of its output."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -60,17 +60,17 @@ class Point:
     """A place in the save at which the training was killed, and what it did when started again."""
 
     number: int
-    """Of the operation before which it was killed, from 1; one more: after the last."""
+    """Number of the operation before which it was killed, from 1; one more: after the last."""
     call: str
     file: str
-    """As it is called in every run: what varies in its name is `*`."""
+    """Path of the file, with `*` for what differs between runs."""
     outcome: Outcome
     complete: int | None = None
     """Step of the newest checkpoint that was complete when it was killed; None: there was none."""
     resumed: int | None = None
     """Step from which it went on; None: it did not."""
     words: str = ""
-    """How it ended and its last line, if it did not get beyond the save."""
+    """Its end and its last line, if it did not get beyond the save."""
     is_repeated: bool = True
     """Whether the operations up to it were those of the traced run."""
 
@@ -80,9 +80,9 @@ class Sweep:
     """A save, and the points of it that were tried."""
 
     save: int
-    """Its number in the training, from 1."""
+    """Number of the save in the training, from 1."""
     step: int
-    """Of the checkpoint."""
+    """Step of the checkpoint."""
     operations: int
     points: Sequence[Point]
     is_implied: bool
@@ -103,16 +103,16 @@ class SaveWindow:
     files were created, replaced or removed. The first line that says so ends that.
     """
     step: int | None = None
-    """That of the newest progress."""
+    """Step of the newest progress."""
     stride: int = 0
     """Fewest steps between two reports of progress; 0: there were not two."""
     saves: int = 0
     saved: int | None = None
     """Step of the newest complete checkpoint."""
     _has_moved: bool = False
-    """Since the newest save."""
+    """Whether there was progress since the newest save."""
     _is_touched: bool = False
-    """Since the newest progress."""
+    """Whether files changed since the newest progress."""
 
     def see(self, said: Said) -> None:
         """Take in what the training says."""
@@ -182,12 +182,12 @@ def sweep(
 
 
 def kind(point: Point) -> tuple[str, str, Outcome]:
-    """What points have in common that are one line of a table."""
+    """Key of the points that share a line of a table."""
     return point.call, point.file, point.outcome
 
 
 def spread(count: int, most: int) -> list[int]:
-    """At most so many of the numbers below `count`, evenly, with the first and the last."""
+    """At most `most` of the numbers below `count`, evenly, with the first and the last."""
     if count <= most:
         return list(range(count))
     return [round(at * (count - 1) / max(1, most - 1)) for at in range(most)]
@@ -205,7 +205,7 @@ _TAIL_BYTES = 8_192
 
 
 class _Life(Traced):
-    """One start of the training in a folder, and what it has said."""
+    """One start of the training in a folder, and its output."""
 
     def __init__(self, start: Callable[[Path], Program], place: Path, log: str, save: int) -> None:
         folder, self._log = place / _FOLDER, place / log
@@ -226,7 +226,7 @@ class _Life(Traced):
 
     @property
     def nearest(self) -> str:
-        """Of the lines that matched nothing, the one that came nearest to progress."""
+        """The unmatched line that is most similar to progress."""
         return self._reader.nearest
 
     @property
@@ -268,7 +268,7 @@ class _Life(Traced):
         return shown if self.resumed is None else min(self.resumed, shown + stride)
 
     def last_words(self) -> str:
-        """How it ended, and its last line."""
+        """Its end, and its last line."""
         if self.exit_code is None:
             how = f"made no further step for {show_duration(self._max_pause_s)}"
         elif self.exit_code < 0:

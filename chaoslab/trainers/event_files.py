@@ -4,7 +4,7 @@
     W&B           header, then 32 KiB blocks of  uint32 CRC | uint16 length | uint8 part | bytes
                   a record: one whole part, or a first, middle and last one          Record
 
-Both are protocol buffers, of which the few fields with steps and scalars are read here. Checksums
+Both are protocol buffers; the few fields with steps and scalars are read here. Checksums
 are not: a torn tail shows by its length, and is read again when there is more. Formats:
 tensorflow/core/util/event.proto, framework/summary.proto and tensor.proto;
 wandb/sdk/internal/datastore.py and wandb/proto/wandb_internal.proto at b6e2950588.
@@ -49,12 +49,12 @@ class EventFiles:
 
     @property
     def nearest(self) -> str:
-        """As of any source."""
+        """See `Source.nearest`."""
         return next(iter(self._damaged.values()), self._rows.shown)
 
     @property
     def lacks(self) -> str:
-        """As of any source."""
+        """See `Source.lacks`."""
         if self._read != self._had:
             return self._rows.newest
         if self._trouble or self._files():
@@ -63,11 +63,11 @@ class EventFiles:
 
     @property
     def absent(self) -> str:
-        """As of any source."""
+        """See `Source.absent`."""
         return self._rows.absent
 
     def read(self) -> list[Said]:
-        """What is new."""
+        """Records since the last call."""
         return [
             said
             for path in self._files() if path not in self._damaged

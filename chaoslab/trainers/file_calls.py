@@ -38,7 +38,7 @@ BLIND: Final = {
 """Calls after which files may change without one."""
 _FILTER = Path(__file__).with_name("call_filter.py")
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By machine: its number in a filter, and its column below."""
+"""Architecture number in a filter, and index into `_Call.numbers`, by machine."""
 _AT_FDCWD = -100
 _IDLE_S = (0.0, 0.002)
 _TEST_S = 60.0
@@ -51,11 +51,11 @@ _REMEDY = (
 class _Call(NamedTuple):
     name: str
     numbers: tuple[int, int]
-    """On x86_64 and aarch64; -1: there is none."""
+    """System call numbers on x86_64 and aarch64; -1: it does not exist there."""
     files: tuple[tuple[str, int], ...] = (("fd", 0),)
-    """Where its arguments name files: `fd`, `path`, or `at`: a folder's descriptor and a path."""
+    """Arguments that name files: `fd`, `path`, or `at`: a folder's descriptor and a path."""
     flags: tuple[int, int] | None = None
-    """An argument, and bits of which one must be set: otherwise it changes no file."""
+    """Argument and bits, one of which must be set: otherwise the call changes no file."""
 
 
 _PATH, _AT = (("path", 0),), (("at", 0),)
@@ -115,7 +115,7 @@ class Traced:
     ) -> None:  # fmt: skip
         """`folder`: only calls on files below it are reported. `output`: file of all its output."""
         self.exit_code: int | None = None
-        """Of the command itself, once it has ended; negative: a signal."""
+        """Exit code of the command, once it has ended; negative: a signal."""
         self._folder = os.path.realpath(folder)
         self._command, self._environment, self._output = command, environment, output
         self._seen = set[int]()

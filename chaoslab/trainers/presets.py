@@ -27,22 +27,22 @@ class Preset:
     trainer: str
     progress: str
     saved: str | None = None
-    """None: it prints nothing after a checkpoint is complete."""
+    """Pattern of a saved checkpoint; None: nothing is printed after one is complete."""
     resumed: str | None = None
     checkpoints: str = ""
     """Pattern of the file of a checkpoint that is written last, within the folder of all of them;
     the last number of its path is its step."""
     lacks: str
-    """What its lines do not say, and what to do about it."""
+    """Facts that its lines lack, and what to do about it."""
     checked: str
     """File and version with the formats."""
     is_generic: bool = False
     """Whether other programs print such lines too; `guess` prefers what reads more of them."""
     recorded: str = ""
-    """Version whose output, of a run that was killed and went on, is read in a test."""
+    """Version whose output, of a killed and resumed run, is read in a test."""
 
     def patterns(self) -> Patterns:
-        """Its patterns, compiled."""
+        """Its compiled patterns."""
         return Patterns.of(progress=self.progress, saved=self.saved, resumed=self.resumed)
 
 
@@ -54,7 +54,7 @@ class Candidate:
     """Name of the preset; empty if `patterns` are made from the words of the lines."""
     patterns: Patterns
     said: tuple[Said, ...]
-    """What it understood of the lines, in their order."""
+    """Matches of the lines, in their order."""
 
 
 def preset(name: str) -> Preset:
@@ -325,6 +325,6 @@ PRESETS: Final = (
         checked="scripts/base_train.py, nanochat/checkpoint_manager.py at 92d63d4",
     ),
 )
-"""In the order in which they are shown, and preferred where several read the same lines."""
+"""Presets in the order in which they are shown, and preferred if several read the same lines."""
 CHECKPOINT_FILES: Final = frozenset(one.checkpoints for one in PRESETS if one.checkpoints)
 """Patterns of the files that presets know."""

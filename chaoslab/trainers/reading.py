@@ -24,7 +24,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import TrainerSaid, What
 
 MAX_CHARACTERS: Final = 2_000
-"""Of a line; what is beyond is not read."""
+"""Characters of a line that are read."""
 MAX_SHOWN: Final = 300
 CURSOR_UP: Final = "↑"
 _GROUPS: Final = (
@@ -34,7 +34,7 @@ _GROUPS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What a trainer said in one line."""
+    """Progress, checkpoint or resume in one line of a trainer's output."""
 
     what: What
     step: int | None
@@ -43,9 +43,9 @@ class Said:
     """May be nan or infinite."""
     learning_rate: float | None = None
     rank: int | None = None
-    """From a group `rank`, or from a prefix such as `[rank1]:` or `[GPU1]`."""
+    """Rank by a group `rank`, or by a prefix such as `[rank1]:` or `[GPU1]`."""
     line: str = ""
-    """As it was read, without colours, at most 300 characters."""
+    """The line without colours, at most 300 characters."""
 
     def by(self, node: str, incarnation: int) -> TrainerSaid:
         """The event of a node that said it."""
@@ -79,7 +79,7 @@ class Patterns:
     def of(
         cls, *, progress: str, saved: str | None = None, resumed: str | None = None
     ) -> "Patterns":
-        """Those of a plan; PlanError with the key of one that cannot be used."""
+        """Patterns of a plan; PlanError with the key of one that cannot be used."""
         made = _compiled(What.PROGRESS, progress)
         if not {"step", "loss", "steps_per_epoch"} & made.groupindex.keys():
             raise PlanError(
@@ -121,7 +121,7 @@ class Reader:
         self.is_understood = False
         """Whether a line was progress."""
         self._may_have_steps = "step" in patterns.progress.groupindex
-        """Until lines with a loss alone show that there are none."""
+        """Reset once lines with a loss alone show that no line has a step."""
         self._step: int | None = None
         self._loss: Said | None = None
         """Said without a step, and not told yet."""
@@ -130,13 +130,13 @@ class Reader:
         """The first line of a step that is said twice, not told yet."""
 
     def feed(self, chunk: bytes) -> list[Said]:
-        """What the lines say that end in this chunk."""
+        """Matches of the lines that end in this chunk."""
         *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
         self._rest = rest[: 4 * MAX_CHARACTERS]
         return [said for line in lines if line for said in self._read(plain(line))]
 
     def end(self) -> list[Said]:
-        """What a last line says that was not ended, and what waits for another line."""
+        """Matches of an unfinished last line, and of those that wait for another line."""
         found, held = self.feed(b"\n"), self._loss if self._step is None else None
         once = None if self._once is None else replace(self._once, loss=None)
         return [*found, *(one for one in (held, once) if one is not None)]
@@ -234,7 +234,7 @@ _PREFIX = re.compile(
     r"\s*\[(?:(?:rank|gpu|default|worker)[ :]?(\d+)\]:?|\d+,(\d+)\]<std(?:out|err)>:)\s*",
     re.IGNORECASE,
 )
-"""Of torchrun (`[rank0]:`, `[default0]:`), of programs (`[GPU0]`, `[Rank 0]`), of mpirun."""
+"""Prefix by torchrun (`[rank0]:`, `[default0]:`), by a program (`[GPU0]`, `[Rank 0]`), by mpirun."""
 _WORDS = ("step", "iter", "loss", "epoch", "batch")
 _DIGIT = re.compile(r"\d")
 _NOT_FINITE = re.compile(r"(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)(?![A-Za-z_])")
@@ -244,7 +244,7 @@ _THOUSANDS_OR_MORE = re.compile(r"(?:,\d{3})+(?:\.\d+)?(?!\d|[.,]\d)")
 
 
 def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
-    """What a line says by a pattern; None if it does not match, or has a word for a number."""
+    """Match of a line; None if it does not match, or has a word for a number."""
     prefix = _PREFIX.match(line) if "[" in line else None
     for searched, text in _readings(what, line, prefix):
         if match := pattern.search(searched):
@@ -266,7 +266,7 @@ def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
 
 
 def _readings(what: What, line: str, prefix: re.Match[str] | None) -> Iterator[tuple[str, str]]:
-    """What a pattern is searched in, and the text of the same length that has the values."""
+    """Texts in which a pattern is searched, and the text of the same length that has the values."""
     yield line, line
     if prefix:
         line = line[prefix.end() :]

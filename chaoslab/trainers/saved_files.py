@@ -23,14 +23,14 @@ class SavedFiles:
         self._seen = self._found()
 
     def read(self) -> list[Said]:
-        """Those that are new since the last call, the oldest first."""
+        """New files since the last call, the oldest first."""
         now = self._found()
         new = {path: written for path, written in now.items() if self._seen.get(path) != written}
         self._seen = now
         return [_said(path) for path in sorted(new, key=lambda path: new[path])]
 
     def _found(self) -> dict[str, int]:
-        """By path from the folder on, when it was written, in ns."""
+        """Modification time in ns, by path below the folder."""
         found = {}
         for path in self._folder.glob(self._pattern):
             try:

@@ -44,7 +44,7 @@ _NUMERIC: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|[-+]?in
 
 
 class From(StrEnum):
-    """What is read."""
+    """Kind of a source."""
 
     OUTPUT = "output"
     STDOUT = "stdout"
@@ -69,15 +69,15 @@ class SourceSettings:
     place: str = ""
     """Path, folder or URL; empty for a stream."""
     patterns: Patterns = OWN_LINES
-    """Of lines."""
+    """Patterns of lines."""
     names: Names = field(default_factory=Names)
-    """Of keys, tags or metrics."""
+    """Names of keys, tags or metrics."""
 
     @classmethod
     def of(
         cls, written: str | Mapping[str, str], patterns: Patterns = OWN_LINES
     ) -> "SourceSettings":
-        """Those of a plan; PlanError with the key that is wrong."""
+        """Source of a plan; PlanError with the key that is wrong."""
         if isinstance(written, str):
             if written not in _STREAMS:
                 raise PlanError(
@@ -124,21 +124,21 @@ class Source(Protocol):
 
     @property
     def nearest(self) -> str:
-        """Of what was read and not understood: what came nearest to progress, up to 300 characters.
+        """Unmatched text that is most similar to progress, up to 300 characters.
 
         Empty if all was understood, or nothing was there, and for one or two rows of values.
         """
 
     @property
     def lacks(self) -> str:
-        """What was looked for and is not there yet; empty if something new was understood."""
+        """Expected files or values that are missing; empty if something new was understood."""
 
     @property
     def absent(self) -> str:
-        """Which names of the plan nothing that was read has had; empty if nothing was read."""
+        """Names of the plan that no record has had; empty if nothing was read."""
 
     def read(self) -> list[Said]:
-        """What is new since the last call."""
+        """Records since the last call."""
 
     def close(self) -> None:
         """Close its files."""
@@ -193,7 +193,7 @@ class _Tail:
         return f"{self._path} has not grown" if is_there else f"no file matches {self._path}"
 
     def read(self) -> bytes:
-        """Up to 1 MiB."""
+        """Read up to 1 MiB."""
         data = self._more()
         try:
             newest = max(self._found(), key=lambda one: (one.stat().st_mtime_ns, one), default=None)
@@ -279,7 +279,7 @@ class _Columns:
         self._names: Sequence[str] = ()
 
     def row(self, line: bytes) -> Values:
-        """By column, what is not empty; nothing of a line that names them."""
+        """Values by column, without empty ones; nothing of a line that names the columns."""
         words = next(csv.reader([line.decode(errors="replace")]), [])
         if not any(map(_NUMERIC.fullmatch, words)):
             self._names = words
@@ -347,11 +347,11 @@ class MetricsPage:
 
     @property
     def absent(self) -> str:
-        """As of any source."""
+        """See `Source.absent`."""
         return self._rows.absent
 
     def read(self) -> list[Said]:
-        """What the page says, if a second has passed and it says something else."""
+        """Values of the page, if a second has passed and they have changed."""
         if (now_s := self._now_s()) < self._due_s:
             return []
         self._due_s = now_s + _POLL_S

@@ -23,7 +23,7 @@ _LEARNING_RATE: Final = ("lr", "learning_rate", "train/learning_rate")
 _LOSS_OF_TRAINING = re.compile(r"(?:train\w*[/_. ])?loss(?:_step|[/_. ]train\w*)?", re.IGNORECASE)
 _HEADERS: Final = 2
 _MOST_NAMES: Final = 2_000
-"""Of about so many names values are kept, to be shown."""
+"""Most names of which values are kept, to be shown."""
 _ANY_LOSS = re.compile(r"(?!.*(?:val|eval|test)).*loss(?:_step)?", re.IGNORECASE)
 
 
@@ -36,7 +36,7 @@ class Names:
     lr: str = ""
 
     def said(self, values: Values, line: str = "", *, is_event: bool = False) -> Said | None:
-        """What they say; None if there is neither step nor loss, or the step is not whole.
+        """Progress of an event; None if there is neither step nor loss, or the step is not whole.
 
         An event has its `step` beside its tags, and counts if it has a loss or the tag `self.step`.
         """
@@ -91,12 +91,12 @@ class Rows:
         return None
 
     def add(self, why: str) -> None:
-        """One more that says nothing; `why`, unless it is for its names."""
+        """Count a row without progress; `why` it has none, unless names are missing."""
         self._strange, self._why = self._strange + 1, why
 
     @property
     def newest(self) -> str:
-        """What is wrong with the newest that says nothing, up to 300 characters."""
+        """Error of the newest row without progress, up to 300 characters."""
         wanted = [name for name in (self._names.step, self._names.loss) if name]
         return self._why or (self._lacking(wanted) if self._strange else "")
 
@@ -107,11 +107,11 @@ class Rows:
 
     @property
     def absent(self) -> str:
-        """Which names of the plan no row has had; empty if there are no rows."""
+        """Names of the plan that no row has had; empty if there are no rows."""
         return self._lacking(sorted(self._absent)) if self._had and self._absent else ""
 
     def _lacking(self, wanted: Sequence[str]) -> str:
-        """What of these names the rows have, up to 300 characters, the nearest first."""
+        """Names of the rows that resemble missing ones, up to 300 characters, the nearest first."""
         near = dict.fromkeys(
             one for name in wanted for one in get_close_matches(name, self._had, n=3)
         )
@@ -123,7 +123,7 @@ class Rows:
 
 
 def _flat(values: Values) -> dict[str, object]:
-    """By dotted name."""
+    """Values by dotted name."""
     flat: dict[str, object] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):

@@ -41,7 +41,7 @@ _SOURCE = "harness"
 _TOGETHER = 0.25
 """Share of a worker's usual time between two reports below which they were read together."""
 _CHECKPOINT = "checkpoint"
-"""Source of a join whose worker goes on from what it had saved, or begins anew: its step tells."""
+"""Source of a join of a worker that resumes or begins anew: its step tells which."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,29 +51,29 @@ class _Worker:
     name: str
     incarnation: int = 0
     since_s: float = 0.0
-    """When it last said something, or was started."""
+    """Time of its last line, or of its start."""
     is_alive: bool = False
     first_s: float = 0.0
-    """When this life first reported."""
+    """Time of the first report of this life."""
     reports: int = 0
-    """Of this life."""
+    """Reports of this life."""
     epoch: int | None = None
-    """None: it has not reported progress yet."""
+    """Epoch; None before its first progress."""
     step: int = 0
     steps: int = 0
     """Made in this life."""
     given: int = 0
-    """Those of them that are part of a round."""
+    """Reports that are part of a round."""
     has_steps: bool = False
     """Whether its lines have had steps."""
     loss: float | None = None
     said_loss: float | None = None
-    """In a line without a step, of a trainer that prints its steps in others."""
+    """Loss in a line without a step, of a trainer that prints its steps in other lines."""
     resumed: int | None = None
-    """Step from which this life said that it goes on."""
+    """Step from which this life reported to go on."""
 
     def heard(self, time_s: float) -> bool:
-        """It reports now; whether that was read together with its last report."""
+        """Note a report; whether it was read together with the last one."""
         usual_s = (self.since_s - self.first_s) / max(1, self.reports - 1)
         is_together = self.reports > 1 and time_s - self.since_s < _TOGETHER * usual_s
         self.first_s = self.first_s if self.reports else time_s
@@ -95,15 +95,15 @@ class Whole:
         self._is_one_for_all = is_one_for_all
         self._stop = stop
         self._open: dict[str, _Worker] = {}
-        """Those that have reported since the last round."""
+        """Workers that have reported since the last round."""
         self._epoch = self._rounds = self._steps = 0
         self._strides = Counter[int]()
-        """How often so many steps lay between two reports of a worker."""
+        """Number of times each distance in steps lay between two reports of a worker."""
         self._began_s: float | None = None
         self._is_met = self._is_stopped = self._is_asked = self._is_over = False
 
     def see(self, event: Event) -> list[Observation]:
-        """What follows from an event, in order."""
+        """Events that follow from an event, in order."""
         said = event.payload
         match said:
             case NodeStarted(node=node) if node in self._workers:
@@ -127,7 +127,7 @@ class Whole:
 
     @property
     def incarnations(self) -> Mapping[str, int]:
-        """That of each worker that was ever started."""
+        """Incarnation of each worker that was ever started."""
         return {one.name: one.incarnation for one in self._workers.values() if one.incarnation}
 
     @property
@@ -206,7 +206,7 @@ class Whole:
             yield from self._merge()
 
     def _join(self, worker: _Worker, step: int, said: TrainerSaid) -> Iterator[Payload]:
-        """It trains: for the first time in this life, or in its process from an earlier step."""
+        """Join of a worker: its first training in this life, or its return to an earlier step."""
         if worker.epoch is not None:
             yield from self._left(worker, LeaveReason.FENCED)
         is_first = worker.epoch is None and worker.incarnation == 1 and worker.resumed is None
