@@ -24,20 +24,20 @@ _HOST_PORT: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|\w[\w.-]*):[0-9]{1,5}", re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a link has carried since it was made; None where its kind cannot count."""
+    """Counters of a link since it was made; None where its kind cannot count."""
 
     up_bytes: int | None = None
     """Handed on to the syncer."""
     down_bytes: int | None = None
     """Handed on to the learner."""
     connections: int | None = None
-    """Of learners, open now."""
+    """Open connections of learners."""
     opened: int | None = None
-    """Of learners, ever."""
+    """Connections of learners since the link was made."""
     packets: int | None = None
-    """That a Loss has looked at so far; None when there never was one."""
+    """Packets that a Loss has examined; None without a Loss."""
     dropped: int | None = None
-    """Of those, the ones it dropped."""
+    """Packets that it dropped."""
 
 
 class Link(Protocol):
@@ -50,7 +50,7 @@ class Link(Protocol):
 
     @property
     def name(self) -> str:
-        """Its learner's, usually."""
+        """Usually the name of its learner."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class Link(Protocol):
         ...
 
     def counters(self) -> Counters:
-        """What it has carried so far."""
+        """Counters up to now."""
         ...
 
 
@@ -81,7 +81,7 @@ class Remade:
 
     link: str
     streams: int | None
-    """Of its learner, which this ended; None where nobody can count them."""
+    """Number of the learner's streams that this ended; None if it cannot be counted."""
     reason: str
 
 
@@ -104,7 +104,7 @@ class Links(Protocol):
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
-        """What these links can do on this machine; known before they are entered."""
+        """Abilities of these links on this machine; known before they are entered."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -127,7 +127,7 @@ class Links(Protocol):
         ...
 
     def why_not(self, ability: LinkAbility) -> str:
-        """Why it is missing here and what to do about it, as half a sentence."""
+        """Why it is missing here and what to do about it, as a clause."""
         ...
 
     def caveats(self, effect: Effect) -> Sequence[str]:
@@ -203,7 +203,7 @@ class DirectLink:
         """Does nothing."""
 
     def counters(self) -> Counters:
-        """None of them is known."""
+        """Counters; none of them is known."""
         return Counters()
 
 
@@ -227,5 +227,5 @@ class NoLinks(LinksByName[DirectLink]):
         return ()
 
     def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - the protocol's signature
-        """There is nothing between the learner and the syncer."""
+        """Nothing: there is no proxy between the learner and the syncer."""
         return "learners reach the syncer directly; use fleet.links: embedded"

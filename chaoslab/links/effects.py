@@ -36,7 +36,7 @@ class LinkAbility(StrEnum):
     """Distributions of jitter other than uniform."""
     BANDWIDTH = "bandwidth"
     SHARED_BANDWIDTH = "shared bandwidth"
-    """One rate for all connections of a link together."""
+    """One limit for all connections of a link together."""
     BLACKHOLE = "blackhole"
     REFUSE = "refuse"
     FREEZE = "freeze"

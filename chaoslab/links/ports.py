@@ -17,7 +17,7 @@ class ReservedPort:
     """A port of `host`, reserved until `close`."""
 
     def __init__(self, host: str = "127.0.0.1", number: int = 0) -> None:
-        """0: a free one. OSError if there is none, or somebody listens on that one."""
+        """Reserve port `number`; 0: a free one. OSError if there is none, or it is taken."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -37,5 +37,5 @@ class Direct:
     """Learners connect directly to the syncer."""
 
     def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
-        """There are none."""
+        """No links."""
         return lambda _, *, undo_log: NoLinks()  # noqa: ARG005 - nothing to undo

@@ -29,19 +29,19 @@ from chaoslab.links.proxy.toxics import DOWN, UP, Latency, Toxic
 
 _HERE: Final = "127.0.0.1"
 _ROUND_TRIPS: Final = b"\0"
-"""In the place of the byte that names a port."""
+"""Value of the byte that would name a port."""
 _LOST_S: Final = 5.0
 """A round trip that takes longer ends its connection."""
 PAUSE_S: Final = 0.5
 """Between two connections for round trips."""
 _PIECE_BYTES: Final = 16_384
-"""So much of a payload is not timed: what is smaller arrives at once, whatever the rate."""
+"""First bytes of a payload, which are not timed: they arrive at once, whatever the rate."""
 _APART_S: Final = 1.0
-"""Bytes that come so long after others begin a payload."""
+"""Gap between two payloads."""
 
 Address: TypeAlias = tuple[str, int]
 Report: TypeAlias = Callable[..., LinkOpened | LinkClosed | LinkMeasured]
-"""What an end reports, given the learner and the incarnation."""
+"""Reports an event of one end, given the learner and the incarnation."""
 
 
 def _report(said: type[LinkOpened | LinkClosed | LinkMeasured], **fields: Any) -> Report:
@@ -49,7 +49,7 @@ def _report(said: type[LinkOpened | LinkClosed | LinkMeasured], **fields: Any) -
 
 
 class _Passing(Toxic):
-    """What passes one end, over all connections: a toxic that changes nothing.
+    """Traffic of one end, over all connections, counted by a toxic that changes nothing.
 
     A payload is what arrives from the link until something is sent the other way, or nothing has
     come for a second.
@@ -66,7 +66,7 @@ class _Passing(Toxic):
         self._last_s = 0.0
 
     def stage(self, way: str, link: str, connection: int) -> Stage:  # noqa: ARG002 - the base's
-        """One that counts."""
+        """Stage that counts."""
         return _Counted(self.give if way == self._back else self.take)
 
     def give(self, size: int = 0) -> None:  # noqa: ARG002 - as of `take`
@@ -101,7 +101,7 @@ class _Counted(Stage):
         self._count = count
 
     def pass_at(self, size: int, arrives_s: float) -> float:
-        """At once."""
+        """Time of arrival: nothing is delayed."""
         self._count(size)
         return arrives_s
 
@@ -168,7 +168,7 @@ class WorkerLink:
         self._loop = asyncio.get_running_loop()
         self._round_trips: asyncio.Task[None] | None = None
         self._opened_s: float | None = None
-        """When the first byte came back on their connection."""
+        """Time at which the first byte came back on their connection."""
 
     @property
     def upstream(self) -> str:
@@ -194,7 +194,7 @@ class WorkerLink:
         return [self._said.popleft() for _ in range(len(self._said))]
 
     def measured(self) -> list[Report]:
-        """What each end has measured since the last call."""
+        """Measurements of each end since the last call."""
         return [
             _report(
                 LinkMeasured,

@@ -256,7 +256,7 @@ def _of(port: int) -> tuple[str, ...]:
 
 
 def _both_ends(listed: str) -> list[tuple[Ends, Ends]]:
-    """Of each connection: the entry for a SYN to the learner, and the one to the syncer."""
+    """Both entries of each connection: for a SYN to the learner, and for one to the syncer."""
     found = []
     for flow in _FLOW.finditer(listed):
         learner, gateway, port, dialled, syncer, back, served, masked = flow.groups()

@@ -65,7 +65,7 @@ class ForwardedLink:
         self._applied: dict[_Key, Effect] = {}
         """Effects in force, whole or in part."""
         self._untold: dict[str, list[Ends]] = {}
-        """By injection: ends of connections that must still be told of their end."""
+        """Ends of connections that must still be reset, by injection."""
         self._is_moving = False
         """Whether open connections may still lead to an earlier address of the syncer."""
 

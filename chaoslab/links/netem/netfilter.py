@@ -71,7 +71,7 @@ def is_available() -> tuple[bool, str]:
 
 
 def drops() -> "Iptables":
-    """The tool that writes rules here; AbilityError if there is none."""
+    """Tool that writes loss rules on this machine; AbilityError if there is none."""
     can, how = is_available()
     if not can:
         raise AbilityError(f"packet loss is not possible here: {how}")
@@ -90,7 +90,7 @@ class RulePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """Rules of one chain by their comments, each of which is unique there.
+    """Rules of one chain by their comments, which are unique there.
 
     The kernel is asked what is there, so a call that failed, or whose answer was lost, may be
     repeated. FleetError if the kernel refuses.
@@ -155,7 +155,7 @@ class Iptables:
             chain.remove(comment)
 
     def seen(self, comment: str) -> PacketCounts:
-        """From the kernel's counters."""
+        """Packets that matched, by the kernel's counters."""
         total = PacketCounts()
         for words in self._rules(comment, "-v"):
             packets = int(words[words.index("-c") + 1])
@@ -165,7 +165,7 @@ class Iptables:
         return total
 
     def count(self, comment: str) -> int:
-        """From the kernel's listing."""
+        """Number of rules with the comment, by the kernel's listing."""
         return len(self._rules(comment))
 
     @property

@@ -52,7 +52,7 @@ class Place(Protocol):
     interface: str
 
     def drops(self) -> Iptables:
-        """The tool that writes loss rules. FleetError or AbilityError if there is none."""
+        """Tool that writes loss rules. FleetError or AbilityError if there is none."""
         ...
 
     def can_drop(self) -> tuple[bool, str]:
@@ -139,7 +139,7 @@ class KernelPackets:
             self._has_bands = False
 
     def count(self, port: int) -> tuple[int, int] | None:
-        """Packets matched and dropped on that port so far; None if there never was a rule."""
+        """Packets matched and dropped on that port; None if there never was a rule."""
         mine = {drop.comment for drop in self._drops.values() if drop.port == port}
         gone = {comment: seen for (at, comment), seen in self._gone.items() if at == port}
         if not mine and not gone:

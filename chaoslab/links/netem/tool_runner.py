@@ -17,7 +17,7 @@ from collections.abc import Sequence
 _ASK_S = 10.0
 _SYN = 0x02
 _HEADER = struct.Struct("!HHIIBBHHH")
-"""Of a TCP segment without options."""
+"""Header of a TCP segment without options."""
 
 
 def main() -> None:

@@ -37,11 +37,11 @@ class Toxic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyState:
-    """What a server says of one of its proxies."""
+    """State of one proxy of a server."""
 
     is_on: bool
     toxics: Mapping[str, Toxic]
-    """By name, in the order in which bytes meet them; with attributes that the server added."""
+    """Toxics by name, in the order in which bytes pass; with attributes that the server added."""
 
 
 class ProxyClient(ABC):
@@ -59,7 +59,7 @@ class ProxyClient(ABC):
 
     @abstractmethod
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
-        """One call; its answer, None if it is empty."""
+        """Make one call; the answer, None if it is empty."""
 
     @abstractmethod
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
@@ -71,7 +71,7 @@ class ProxyClient(ABC):
 
     @abstractmethod
     def count(self, proxy: str, port: int) -> Counters:
-        """What the proxy, which listens on `port`, has carried."""
+        """Counters of the proxy that listens on `port`."""
 
     def release(self, proxy: str, toxic: Toxic) -> None:  # noqa: B027 - nothing, unless overridden
         """Let bytes that a toxic holds back pass; called before `remove`."""
@@ -95,7 +95,7 @@ class ProxyClient(ABC):
         return {name: _state(one) for name, one in found.items()}
 
     def state(self, proxy: str) -> ProxyState:
-        """One proxy."""
+        """State of one proxy."""
         return _state(self.ask("GET", f"/proxies/{proxy}"))
 
     def switch(self, proxy: str, *, is_on: bool) -> None:
@@ -107,7 +107,7 @@ class ProxyClient(ABC):
     # ---------------------------------------------------------------- toxics
 
     def add(self, proxy: str, toxic: Toxic) -> None:
-        """It acts when this returns."""
+        """Add a toxic, which acts when this returns."""
         body: Json = {
             "name": toxic.name,
             "type": toxic.kind,
@@ -117,7 +117,7 @@ class ProxyClient(ABC):
         self._require_same(toxic, self.ask("POST", f"/proxies/{proxy}/toxics", body))
 
     def change(self, proxy: str, toxic: Toxic) -> None:
-        """Its attributes apply when this returns."""
+        """Change attributes, which apply when this returns."""
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
         self._require_same(toxic, self.ask("POST", path, {"attributes": toxic.attributes}))
 

@@ -77,7 +77,7 @@ class EmbeddedProxyClient(ProxyClient):
         self._seed = seed
 
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
-        """One call, with the proxy's token."""
+        """Make one call, with the proxy's token."""
         return call(self.api, method, path, body, within_s=within_s)
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:

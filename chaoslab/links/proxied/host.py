@@ -51,18 +51,18 @@ class WithoutRules:
     """A place where no rules on packets are written; see `packet_rules.Place`."""
 
     no_rules: ClassVar[str]
-    """Why, and what to use instead."""
+    """Why rules are not possible, and what to use instead."""
 
     def drops(self) -> Iptables:
-        """There are none."""
+        """Raise FleetError: there are none."""
         raise FleetError(self.no_rules)
 
     def can_drop(self) -> tuple[bool, str]:
-        """It cannot."""
+        """False: packets cannot be dropped."""
         return False, self.no_rules
 
     def can_use_netem(self) -> tuple[bool, str]:
-        """It cannot."""
+        """False: netem is not available."""
         return False, self.no_rules
 
 
@@ -79,7 +79,7 @@ class ProxyHost(Place, Protocol):
         ...
 
     def ended(self) -> str:
-        """How it has ended, as half a sentence; empty while it runs."""
+        """How it has ended, as a clause; empty while it runs."""
         ...
 
     def port(self) -> LinkPort:
@@ -87,7 +87,7 @@ class ProxyHost(Place, Protocol):
         ...
 
     def established(self, number: int) -> int | None:
-        """How many connections there are on a port of it; None if nobody here can say."""
+        """Number of connections on one of its ports; None if it cannot be counted here."""
         ...
 
     def close(self) -> None:

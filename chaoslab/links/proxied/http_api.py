@@ -18,7 +18,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 
 CALL_S = 5.0
-"""How long one call may take: all of them are on loopback or in one data centre."""
+"""Time limit of one call: all are on loopback or in one data centre."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Endpoint:
 
     @property
     def facts(self) -> dict[str, Json]:
-        """For an undo entry, which only its owner can read: `api`, and `token` if there is one."""
+        """Facts of an undo entry, which only its owner can read: `api`, `token` if there is one."""
         return {"api": self.address, **({"token": self.token} if self.token else {})}
 
 
@@ -50,7 +50,7 @@ class NobodyThere(FleetError):
 
 
 Way: TypeAlias = Callable[[str, float], http.client.HTTPConnection]
-"""To an address of an API, with a deadline for each read; not connected yet."""
+"""Makes a connection to an API's address, with a deadline for each read; not connected yet."""
 
 
 def over_tcp(address: str, within_s: float) -> http.client.HTTPConnection:
@@ -114,6 +114,6 @@ def _reason(answer: str) -> str:
 
 
 def address_of(host: str) -> str:
-    """Its address, of version 4 if it has one. OSError if it has none."""
+    """Address of a host, IPv4 if it has one. OSError if it has none."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])

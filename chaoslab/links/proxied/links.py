@@ -39,7 +39,7 @@ from chaoslab.links.proxied.undo_verbs import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
 
 _ENDED_S: Final = 1.0
-"""How long it may take to be known that a server has ended that has just reset a connection."""
+"""Longest time until the exit of a server that has just reset a connection is known."""
 
 
 class ProxiedLink:
@@ -63,7 +63,7 @@ class ProxiedLink:
         self._applied: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
         self._in_doubt: set[tuple[str, Direction, str]] = set()
-        """Those whose last call did not succeed, so that their state is unknown."""
+        """Toxics whose last call did not succeed, so that their state is unknown."""
         self._refused_by: set[str] = set()
         self._rules_by: set[str] = set()
         """Injections that have packet rules."""
@@ -114,7 +114,7 @@ class ProxiedLink:
     # ---------------------------------------------------------------- listed effects
 
     def trouble(self, seen: ProxyState | None) -> str:
-        """How the server's state differs from the list, as a sentence; empty if it does not."""
+        """Difference between the server's state and the list, as a sentence; empty without one."""
         if seen is None:
             return f"the link of {self.name} is gone from the proxy: another client deleted it"
         if seen.is_on == bool(self._refused_by):
@@ -192,7 +192,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
         """A client of the server that has this API."""
 
     def _proxy_name(self, link: str) -> str:
-        """What the server calls a link."""
+        """Name of a link's proxy on the server."""
         return link
 
     @property

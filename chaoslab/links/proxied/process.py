@@ -32,7 +32,7 @@ _END_S = 5.0
 
 
 class LocalServer(LocalPlace):
-    """A server that runs on this machine already and goes on; see `host.ProxyHost`."""
+    """A server that runs on this machine already and is not stopped; see `host.ProxyHost`."""
 
     keeps_rules = True
 
@@ -53,7 +53,7 @@ class LocalServer(LocalPlace):
         return ReservedPort()
 
     def established(self, number: int) -> int | None:
-        """By the kernel's table of connections."""
+        """Number of connections in the kernel's table."""
         return established(number)
 
     def restart(self) -> None:
@@ -115,11 +115,11 @@ class Server(LocalServer):
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None before it is started."""
+        """Id of its process; None before it is started."""
         return self._process.pid if self._process is not None else None
 
     def ended(self) -> str:
-        """How it ended, as half a sentence; empty while it runs."""
+        """How it ended, as a clause; empty while it runs."""
         code = self._process.poll() if self._process is not None else None
         if code is None:
             return ""

@@ -33,7 +33,7 @@ _BEYOND_TOXIPROXY = ("shape", "seed", "per")
 """Attributes of the embedded proxy only."""
 _UNITS = {"latency": "ms", "jitter": "ms", "rate": "KB/s", "delay": "us", "timeout": "ms"}
 _ROUNDING = 0.05
-"""How far from what was asked a whole number may be."""
+"""Largest rounding of a whole number against the requested value."""
 
 
 def translate(effect: Effect, *, seed: int) -> tuple[str, Mapping[str, Json]]:
@@ -104,7 +104,7 @@ def _whole(value: Json, attribute: str) -> int:
 
 
 def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState, where: str) -> str:
-    """What somebody else did to the toxics of a link, as a sentence; empty if nobody did.
+    """Changes by others to the toxics of a link, as a sentence; empty without any.
 
     Of `ours`, by name, the `doubted` ones may be in any state, or gone.
     """
@@ -122,7 +122,7 @@ def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState,
 
 
 def _differences(asked: Mapping[str, Json], got: Mapping[str, Json]) -> str:
-    """What is not as it was asked for: `latency is 1, not 100`."""
+    """Differences from the requested values: `latency is 1, not 100`."""
     return ", ".join(
         f"{key} is {_shown(got.get(key))}, not {_shown(value)}"
         for key, value in asked.items()

@@ -34,7 +34,7 @@ CLEAR_EFFECTS, ENABLE_PROXY = "clear_effects", "enable_proxy"
 _INJECTION = re.compile(r"injection-\d+|initial")
 _PROXY = re.compile(r"[\w-][\w.-]{0,120}")
 _FLUSH_S = 0.1
-"""For what a freeze held back to get through before the freeze is removed."""
+"""Time in which held bytes pass before a freeze is removed."""
 
 
 class AskedProxy(Protocol):
@@ -42,16 +42,16 @@ class AskedProxy(Protocol):
 
     @property
     def proxy(self) -> str:
-        """What the server calls it."""
+        """Name of the proxy on the server."""
         ...
 
     @property
     def injection(self) -> str:
-        """Whose effects are to go; empty where the whole proxy is meant."""
+        """Injection whose effects are removed; empty for the whole proxy."""
         ...
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """One call of its server, as `http_api.call`."""
+        """Make one call to its server, as `http_api.call`."""
         ...
 
 
@@ -81,13 +81,13 @@ class ProxyFacts(Facts):
         return Endpoint(address=self.api, token=self.token)
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """One call of its server."""
+        """Make one call to its server."""
         return call(self.endpoint, method, path, body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectFacts(ProxyFacts):
-    """What one injection put on a proxy."""
+    """Effects of one injection on a proxy."""
 
     def __post_init__(self) -> None:
         ProxyFacts.__post_init__(self)
@@ -155,7 +155,7 @@ def _release(proxy: AskedProxy, path: str) -> None:
 
 
 def effects(proxy: AskedProxy) -> tuple[str, ...]:
-    """What an injection still does to a link, in a few words each."""
+    """Remaining effects of an injection on a link, a few words each."""
     return tuple(f"{name} on the link {proxy.proxy}" for name in toxics_of(proxy))
 
 

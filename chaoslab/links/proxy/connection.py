@@ -158,7 +158,7 @@ class Connection:
             self.reset()
 
     def _notice(self, way: str, notice: Notice) -> None:
-        """What the pump of a direction has met."""
+        """React to the notice of a direction's pump."""
         match notice:
             case Notice.SOURCE_BROKE:
                 self._lose(way)

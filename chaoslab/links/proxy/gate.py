@@ -21,7 +21,7 @@ from chaoslab.links.proxy.access import TOKEN, Guard
 from chaoslab.links.proxy.toxics import Refused
 
 _API_S = 60.0
-"""How long the API may take; clients give up earlier."""
+"""Time limit of the API; clients give up earlier."""
 _IDLE_S = 60.0
 _BODY_BYTES_MAX = 1 << 20
 _JSON = "application/json"

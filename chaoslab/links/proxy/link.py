@@ -190,7 +190,7 @@ class ProxyLink:
 
     @property
     def connections(self) -> int:
-        """Those that are open, or about to be."""
+        """Connections that are open or being opened."""
         return len(self._connections) + len(self._dialling)
 
     def counters(self) -> dict[str, Json]:

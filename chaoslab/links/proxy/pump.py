@@ -37,7 +37,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self.staged, self.relayed = Tally(), Tally()
-        """Of the event loop and of the relay's thread: each counts its own, so none is lost."""
+        """Tallies of the event loop and of the relay's thread, apart so that no count is lost."""
         self.lost = 0
 
     @property

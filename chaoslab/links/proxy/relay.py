@@ -27,7 +27,7 @@ _WRITABLE = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR
 
 
 class Outcome(Enum):
-    """Why a flow is over."""
+    """Reason for the end of a flow."""
 
     ENDED = auto()
     """The source sent its end, and everything before it was delivered."""
@@ -96,7 +96,7 @@ class Flow:
             left -= taken
 
     def close(self) -> None:
-        """What is between the sockets is dropped."""
+        """Close the flow, and drop the bytes between the sockets."""
         for end in self.pipe:
             os.close(end)
 
@@ -113,7 +113,7 @@ class _Ends:
 
     @property
     def wanted(self) -> int:
-        """What moves a flow on: news from a source, or room in a target."""
+        """Events for which the flow waits: data from a source, or room in a target."""
         reads = self.reader is not None and not self.reader.in_pipe
         writes = self.writer is not None and self.writer.in_pipe
         return (select.EPOLLIN if reads else 0) | (select.EPOLLOUT if writes else 0)
@@ -201,7 +201,7 @@ class Relay:
 
 @cache
 def relay() -> Relay:
-    """That of this process, which begins when it is first asked for."""
+    """Relay of this process, started at the first call."""
     return Relay()
 
 

@@ -104,7 +104,7 @@ class Cut(Stage):
         self.chunk_bytes = self._draw()
 
     def pass_at(self, size: int, arrives_s: float) -> float:  # noqa: ARG002 - the others' signature
-        """Not before the gap after the previous piece."""
+        """Earliest time: the gap after the previous piece."""
         leaves_s = max(arrives_s, self._next_s)
         self._next_s = leaves_s + self._gap_s
         self.chunk_bytes = self._draw()

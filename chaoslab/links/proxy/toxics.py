@@ -50,7 +50,7 @@ class _Rule:
     most: float = _LONGEST
     is_whole: bool = False
     is_extra: bool = False
-    """Not an attribute of Toxiproxy."""
+    """Whether it is an attribute that Toxiproxy lacks."""
 
 
 def _number(*, most: float = _LONGEST) -> float:
@@ -236,7 +236,7 @@ class Toxic:
         return self.toxicity >= 1 or self._chance("", link, connection).random() < self.toxicity
 
     def stage(self, way: str, link: str, connection: int) -> Stage | None:
-        """Stage for one direction of one connection, with random numbers of its own."""
+        """Stage for one direction of one connection, with its own random numbers."""
         return stage_of(self.kind, self._limiters.get(way), self._chance(way, link, connection))
 
     def _chance(self, way: str, link: str, connection: int) -> random.Random:

@@ -48,7 +48,7 @@ for dead, and several links may be stuck at once."""
 _THIN_KB_PER_S = 64
 """A bandwidth toxic below it may hold the toxic before it for longer than a deadline."""
 _FLUSH_S = 0.1
-"""For what a freeze held back to get through, at the speed of memory."""
+"""Time in which held bytes pass before a freeze is removed, at the speed of memory."""
 
 
 class Stuck(FleetError):
@@ -81,7 +81,7 @@ class ToxiproxyClient(ProxyClient):
         self._released_s = -math.inf
         self._wanted: dict[str, _Wanted] = {}
         self.remade: list[Remade] = []
-        """By the name of the proxy."""
+        """Proxies that were made again."""
 
     def ask(
         self, method: str, path: str, body: Json = None, *, within_s: float = _CHANGE_S
@@ -104,7 +104,7 @@ class ToxiproxyClient(ProxyClient):
         return decoded(answer.text)
 
     def create(self, proxy: str, listen: str, upstream: str, *, is_on: bool = True) -> None:
-        """And remember what it is to be."""
+        """Create a proxy, and keep its definition."""
         super().create(proxy, listen, upstream, is_on=is_on)
         self._wanted[proxy] = _Wanted(listen=listen, upstream=upstream, is_on=is_on)
 
@@ -125,7 +125,7 @@ class ToxiproxyClient(ProxyClient):
         return Counters(connections=self._place.established(port))
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
-        """One for each way."""
+        """One toxic for each direction."""
         kind, attributes = whole_numbers(effect)
         names = {name: direction}
         if direction is Direction.BOTH:
@@ -148,7 +148,7 @@ class ToxiproxyClient(ProxyClient):
         )
 
     def release(self, proxy: str, toxic: Toxic) -> None:
-        """What a freeze holds back goes on, before the freeze is taken away.
+        """Let held bytes pass before the freeze is removed.
 
         While it takes a toxic away, Toxiproxy offers each piece that waits in it for 5 s to the
         reader that is next. Where a connection broke meanwhile (and over a frozen link it does),
@@ -248,6 +248,6 @@ class ToxiproxyClient(ProxyClient):
 
 
 def _rate(toxic: Toxic) -> float:
-    """In KB/s; infinity where there is none."""
+    """Rate in KB/s; infinity without one."""
     rate = toxic.attributes.get("rate")
     return rate if toxic.kind == "bandwidth" and isinstance(rate, int) else math.inf

@@ -45,7 +45,7 @@ from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
 from chaoslab.undo.base import NoUndoLog, UndoLog
 
 _ASK_S = 2.0
-"""How long a given server may take to say what it is."""
+"""Time limit of a given server to report its version."""
 _ADVICE = "start one there, or leave `fleet.toxiproxy` out, and one is started for the run"
 _VERSION: Final = re.compile(r"[\w.+-]{1,60}")
 """A number, or a word such as `git` where it was built without one."""
@@ -92,7 +92,7 @@ class ToxiproxyLinks(ProxiedLinks):
         return [replace(one, link=names[one.link]) for one in told]
 
     def _end(self) -> None:
-        """Also delete our proxies from a server that others use."""
+        """Stop, and delete our proxies from a server that others use."""
         super()._end()
         for proxy, entry in self._entries.items():
             delete(Endpoint(address=str(self._address)), proxy)

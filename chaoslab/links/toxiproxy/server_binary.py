@@ -71,7 +71,7 @@ def _place(version: str) -> Path:
 
 
 def _build(version: str, scratch: Path) -> Path:
-    """By `go install`; the module's program is called `server`."""
+    """Build with `go install`; the module's program is called `server`."""
     command = (
         "go", "install", "-trimpath", "-ldflags", f"-s -w -X {_MODULE}.Version={version}",
         f"{_MODULE}/cmd/server@v{version}",
