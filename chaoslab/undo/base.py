@@ -11,7 +11,7 @@ from chaoslab.core.events import Json
 
 
 class UndoLog(Protocol):
-    """What must be undone should the harness die; `log.UndoLogFile` is the durable one."""
+    """Entries to undo if the harness dies; `log.UndoLogFile` is the durable implementation."""
 
     def open(self, do: str, **facts: Json) -> int:
         """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""
@@ -23,7 +23,7 @@ class UndoLog(Protocol):
 
     @property
     def due_in_s(self) -> float | None:
-        """In how long what is opened now is due; None: with the end of the run."""
+        """Time until entries that are opened now are due; None: with the end of the run."""
         ...
 
 
@@ -75,7 +75,7 @@ class PendingUndos:
         self._open[do, whose] = number
 
     def close(self, do: str, whose: str = "") -> None:
-        """It is undone, and that was verified; nothing if it is not open."""
+        """Close an entry whose undo was verified; nothing if it is not open."""
         number = self._open.pop((do, whose), None)
         if number is not None:
             self._log.close(number)

@@ -32,13 +32,13 @@ _MODULES = {
 
 
 def verb_of(do: str) -> Verb[Any] | None:
-    """The verb of this name; None if there is none. PackageError if a package cannot be asked."""
+    """The verb of this name; None if there is none. PackageError if a package cannot be loaded."""
     return own_verbs().get(do) or verbs().get(do)
 
 
 @cache
 def own_verbs() -> Mapping[str, Verb[Any]]:
-    """Those of chaoslab itself."""
+    """Verbs of chaoslab itself."""
     return _verbs(_own())
 
 

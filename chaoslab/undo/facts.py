@@ -27,10 +27,10 @@ _FRAME = frozenset({"open", "do", "until_s"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is said of one undo."""
+    """Facts of one undo entry."""
 
     directory: Path
-    """Of the undo log: the run directory, or its twin/ for the twin. Absolute and real."""
+    """Directory of the undo log: the run directory, or its twin/. Absolute, without links."""
 
 
 AnyFacts = TypeVar("AnyFacts", bound=Facts)
@@ -64,7 +64,7 @@ def _is_a(value: Json, hint: object) -> bool:
 
 
 def require(is_so: bool, otherwise: str) -> None:
-    """FleetError with these words unless it is so."""
+    """FleetError with this message unless the condition holds."""
     if not is_so:
         raise FleetError(otherwise)
 

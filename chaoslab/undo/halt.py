@@ -40,18 +40,18 @@ _TWIN = "twin"
 _PAUSE_S = 0.05
 _TELL_S = 2.0
 _KILL_S = 5.0
-"""How long the kernel may take to end a harness that was killed."""
+"""Time that the kernel may take to end a harness that was killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halted:
-    """What became of one run."""
+    """Result of halting one run."""
 
     run: Path
     how: str
-    """As half a sentence: `ended in order`, `was killed`, `no harness ran it`."""
+    """How it ended, as a clause: `ended in order`, `was killed`, `no harness ran it`."""
     actions: tuple[str, ...]
-    """What was there before and is not any more."""
+    """Things that were removed."""
     remaining: tuple[str, ...]
 
 
@@ -148,7 +148,7 @@ def _finish(one: _Ending) -> Halted:
 
 
 def _left(run: Path) -> tuple[str, ...]:
-    """What open entries name and is still there; nothing, if the undo log cannot be read."""
+    """Things in open entries that still exist; nothing, if the undo log cannot be read."""
     try:
         entries = open_undos(run)
     except FleetError:
@@ -157,7 +157,7 @@ def _left(run: Path) -> tuple[str, ...]:
 
 
 def _send(one: _Ending, number: int) -> None:
-    """Only to that very process, and only if it is this user's and still the harness of the run."""
+    """Send only to that very process, if it is this user's and still the harness of the run."""
     process = one.harness
     if (
         process is None
@@ -193,7 +193,7 @@ def _run_of(directory: Path) -> Path:
 
 
 def _harness(run: Path) -> Identity | None:
-    """None as well if the undo log cannot be read: `_finish` says why."""
+    """Harness of a run; None as well if the undo log cannot be read: `_finish` says why."""
     try:
         return harness_of(run)
     except FleetError:

@@ -52,7 +52,7 @@ def is_in_progress(run_directory: Path) -> bool:
 
 
 def unknown_harness(run_directory: Path) -> str:
-    """Why it is not known from here whether it or its twin is being run; empty if it is."""
+    """Why it is unknown here whether the run or its twin is running; empty if it is known."""
     reasons = (_why_unknown(one, run_directory) for one in _harnesses(run_directory))
     return next(filter(None, reasons), "")
 
@@ -71,7 +71,7 @@ def is_of_run(process: Identity, directory: Path) -> bool:
 
 
 def is_of_others(process: Identity, directory: Path) -> bool:
-    """Whether it lives and is none of this run's; what ends while it is looked at is neither."""
+    """Whether it lives and belongs to another run; a process that ends meanwhile does not."""
     return not is_of_run(process, directory) and is_same(process) and not is_ending(process.pid)
 
 
@@ -93,7 +93,7 @@ def _harness(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
 
 
 def _why_unknown(harness: Mapping[str, Json], run_directory: Path) -> str:
-    """Engines are shared, and so may the disk be; a record may be copied while its run goes on."""
+    """Why the harness is unknown: engines and disks are shared, and a record may be a copy."""
     if host := _where_else(harness):
         return f"it ran on {host}, and may still run there: call `chaoslab heal` on that machine"
     try:
@@ -109,6 +109,6 @@ def _why_unknown(harness: Mapping[str, Json], run_directory: Path) -> str:
 
 
 def _where_else(harness: Mapping[str, Json]) -> str:
-    """Its machine, unless that is this one."""
+    """Name of its machine, unless that is this one."""
     host = str(harness.get("host", ""))
     return "" if host == socket.gethostname() else host

@@ -21,21 +21,21 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 
 UNDONE = "undone.jsonl"
-"""What the janitor undid while the harness was silent: written by the janitor alone."""
+"""Undos by the janitor while the harness was silent; written by the janitor alone."""
 SILENT_S = 5.0
-"""Without a beat for this long a harness does not get to healing what is due."""
+"""Silence after which a harness counts as unable to heal on time."""
 STALL_S = 1.0
 """This long without a beat is noted: what came meanwhile is stamped late."""
 BEAT_S = 0.5
 
 
 StillThere: TypeAlias = Callable[[], Sequence[str]]
-"""How much of what a fault has done is still there, in words, by a look at the world."""
+"""Observes the world: what a fault has done and is still there, in words."""
 DueWithin: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
 
 
 def no_undo_log(_for_s: float | None) -> AbstractContextManager[StillThere]:
-    """Where no undo log is kept."""
+    """Context without an undo log."""
     return nullcontext(tuple)
 
 
@@ -45,7 +45,7 @@ class Silence:
 
     for_s: float
     undone: tuple[str, ...]
-    """What its janitor undid meanwhile, as sentences."""
+    """Undos by its janitor meanwhile, as sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class Heartbeat:
     due_within: DueWithin = no_undo_log
     """Context in which a fault is injected: undo entries opened in it are due after that time."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
-    """What is left when every fault is healed and every node ended: what, where and remedy."""
+    """Residue when every fault is healed and every node ended: what, where and remedy."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Pulse:
 
 
 def read_undone(run_directory: Path) -> Iterator[str]:
-    """What a janitor undid while the harness was silent, oldest first."""
+    """Undos by a janitor while the harness was silent, oldest first."""
     path = run_directory / UNDONE
     if not path.is_file():
         return

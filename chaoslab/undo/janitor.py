@@ -35,12 +35,12 @@ from chaoslab.undo.verbs import Healed, UndoEntry
 
 _LOG = "janitor.log"
 _END_S = 30.0
-"""How long the harness waits for its janitor to see that nothing is left to do."""
+"""Time in which the harness waits for its janitor to find nothing left to do."""
 RESTARTS = 3
-"""What kills a janitor more often than that in one run will kill the next one, too."""
+"""Most restarts in one run: what kills a janitor more often will kill the next one, too."""
 _LOOK_S = 0.5
 _SLACK_S = 1.0
-"""How much later than its time a fault may be healed before the janitor does it."""
+"""Lateness of a heal after which the janitor does it."""
 
 
 def heal(run_directory: Path) -> Healed:
@@ -135,7 +135,7 @@ class Guard:
 
     @property
     def pid(self) -> int | None:
-        """Of the janitor; None when there is none any more."""
+        """Process id of the janitor; None when there is none any more."""
         return self._process.pid if self._process is not None else None
 
     def lapse(self) -> JanitorDied | None:
@@ -160,7 +160,7 @@ class Guard:
             logging.getLogger(__name__).warning("%s", line)
 
     def _replace(self) -> tuple[int, str]:
-        """Where to beat from now on; why no janitor hears it, if none can be started."""
+        """Start a successor and beat to it; the error, if none can be started."""
         reason = f"{RESTARTS} replacements have been started already"
         if self._restarts < RESTARTS:
             self._restarts += 1
@@ -246,7 +246,7 @@ class Overdue:
 
 @dataclass(slots=True, kw_only=True)
 class _Watchdog:
-    """What is overdue is undone while the harness is silent."""
+    """Undoes overdue entries while the harness is silent."""
 
     overdue: Overdue
     silent_s: float = 0.0

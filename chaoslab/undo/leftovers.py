@@ -27,13 +27,13 @@ def find(runs_root: Path) -> tuple[Leftover, ...]:
 
 
 def unnamed(runs_root: Path) -> Iterator[Leftover]:
-    """What lies on the machine and is named by no undo log below `runs_root`."""
+    """Things on the machine that no undo log below `runs_root` names."""
     for source in maintenance().values():
         yield from source.leftovers(runs_root)
 
 
 def _open(runs_root: Path) -> Iterator[Leftover]:
-    """What is left of runs whose harness is dead."""
+    """Residue of runs whose harness is dead."""
     for run in find_runs(runs_root):
         try:
             left = sorted({what for entry in open_undos(run) for what in leftovers(entry)})

@@ -34,11 +34,11 @@ from chaoslab.undo.verbs import UndoEntry
 
 UNDO_LOG = "undo_log.jsonl"
 PLACES = ((UNDO_LOG,), ("twin", UNDO_LOG))
-"""Where the undo logs of a run and of its twin lie in the run directory."""
+"""Paths of the undo logs of a run and of its twin in the run directory."""
 _OWN = frozenset({"open", "do"})
-"""What an entry says beside the facts of its verb."""
+"""Keys of an entry beside the facts of its verb."""
 _Content: TypeAlias = "Callable[..., bytes | None]"
-"""Reads a file below a run directory, by the names on the way to it; None if there is none."""
+"""Reads a file below a run directory, given its path in parts; None if it does not exist."""
 
 
 class UndoLogFile:
@@ -57,7 +57,7 @@ class UndoLogFile:
         self._until_s: float | None = None
         self._open: set[int] = set()
         self._opening: list[UndoEntry] | None = None
-        """What was opened in the block of `due_within`; None outside of one."""
+        """Entries opened in the block of `due_within`; None outside of one."""
         harness = identify(os.getpid())
         if harness is not None:
             self._append({"harness": {**harness.facts, "host": socket.gethostname()}})
@@ -99,7 +99,7 @@ class UndoLogFile:
 
     @property
     def due_in_s(self) -> float | None:
-        """In how long what is opened now is due; None: with the end of the run."""
+        """Time until entries that are opened now are due; None: with the end of the run."""
         return None if self._until_s is None else self._until_s - time.monotonic()
 
     @contextmanager
@@ -181,7 +181,7 @@ def _cut_torn_line(file: IO[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoLogContent:
-    """What one file says."""
+    """Content of one file."""
 
     path: Path
     open: tuple[UndoEntry, ...]
@@ -285,7 +285,7 @@ def lines_of(
 
 
 def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]:
-    """What the lines say; FleetError, which names the line, if one says nothing."""
+    """Entries of the lines; FleetError, which names the line, if one is malformed."""
     for number, line in enumerate(lines, start=1):
         try:
             yield entry_in(line)

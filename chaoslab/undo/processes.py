@@ -31,9 +31,9 @@ from chaoslab.undo.harness import is_of_others
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
 
 _UNDO_S = 10.0
-"""How long ending a tree may take until it counts as failed."""
+"""Time limit of ending a tree."""
 _ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
-"""What takes in the children of the dead beside process 1."""
+"""Programs that adopt orphans, besides process 1."""
 _PR_GET_PDEATHSIG = 2
 
 
@@ -135,7 +135,7 @@ def strays() -> Iterator[Leftover]:
 
 
 def _is_contained(process: psutil.Process) -> bool:
-    """In a container, whose engine answers for it."""
+    """Whether it is in a container, which its engine removes."""
     return Path(f"/proc/{process.pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
 
 

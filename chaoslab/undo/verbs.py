@@ -28,11 +28,11 @@ class UndoEntry:
     facts: Mapping[str, Json]
     """The entry, as it was read."""
     directory: Path
-    """Where the undo log lies."""
+    """Directory of the undo log."""
 
     @property
     def until_s(self) -> float | None:
-        """When it is due, on the monotonic clock of this boot; None: with the end of the run."""
+        """Due time on the monotonic clock of this boot; None: with the end of the run."""
         until_s = self.facts.get("until_s")
         is_number = isinstance(until_s, int | float) and not isinstance(until_s, bool)
         is_of_this_boot = self.facts.get("boot_id", boot_id()) == boot_id()
@@ -41,7 +41,7 @@ class UndoEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healed:
-    """What undoing did, and what it could not do, as sentences."""
+    """Undone things, and those that could not be undone, as sentences."""
 
     actions: tuple[str, ...] = ()
     remaining: tuple[str, ...] = ()
@@ -55,13 +55,13 @@ class Verb(Generic[AnyFacts]):
     undo: Callable[[AnyFacts], Healed]
     """FleetError or OSError when the world refuses."""
     left: Callable[[AnyFacts], tuple[str, ...]]
-    """What is still there, in a few words each."""
+    """Remaining things, a few words each."""
     lets_go: bool = False
-    """It gives back what goes on living, so it may be done while the run goes on."""
+    """Whether it may be done during the run: it releases something that goes on living."""
     looks: bool = True
     """Whether `left` looks at the world; else it only repeats what was written down."""
     is_last: bool = False
-    """It removes what other verbs need: done after all of them, and only if nothing remains."""
+    """Whether it removes something that other verbs need: done after them, if nothing remains."""
     ends_with_boot: bool = False
     """A restart of the machine undoes it, so its entry need not wait for the disk."""
 
@@ -107,7 +107,7 @@ class Leftover:
 
 
 class State(StrEnum):
-    """How far an ability of the machine goes."""
+    """Degree to which the machine has an ability."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -122,21 +122,21 @@ class Examined:
     state: State
     detail: str
     remedy: str = ""
-    """What to do about it; empty when it is ok or nothing can be done."""
+    """Remedy; empty when it is ok or nothing can be done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """What a fleet or a kind of links brings for `heal`, the janitor and `doctor`."""
+    """Verbs, leftovers and diagnoses of a fleet or kind of links, for `heal` and `doctor`."""
 
     verbs: Mapping[str, Verb[Any]] = field(default_factory=dict)
-    """By the name under which an undo log has them."""
+    """Verbs by their name in an undo log."""
     leftovers: Callable[[Path], Iterable[Leftover]] = lambda _: ()
-    """What is on this machine that no undo log under this folder names; looking changes nothing."""
+    """Things on this machine that no undo log under this folder names; looking changes nothing."""
     diagnose: Callable[[], Iterable[Examined]] = tuple
-    """What this machine can do; looking changes nothing and takes a few seconds at most."""
+    """Abilities of this machine; looking changes nothing and takes a few seconds at most."""
     repairs: Mapping[str, Callable[[], str]] = field(default_factory=dict)
-    """By the name of a missing ability: obtains it and says what was done. FleetError if not."""
+    """Repair by name of a missing ability: obtains it, returns what was done. FleetError if not."""
 
 
 def ok(name: str, detail: str) -> Examined:
