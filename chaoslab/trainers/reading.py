@@ -234,7 +234,7 @@ _PREFIX = re.compile(
     r"\s*\[(?:(?:rank|gpu|default|worker)[ :]?(\d+)\]:?|\d+,(\d+)\]<std(?:out|err)>:)\s*",
     re.IGNORECASE,
 )
-"""Prefix by torchrun (`[rank0]:`, `[default0]:`), by a program (`[GPU0]`, `[Rank 0]`), by mpirun."""
+"""Prefix by torchrun (`[rank0]:`, `[default0]:`), a program (`[GPU0]`, `[Rank 0]`) or mpirun."""
 _WORDS = ("step", "iter", "loss", "epoch", "batch")
 _DIGIT = re.compile(r"\d")
 _NOT_FINITE = re.compile(r"(?:[nN][aA][nN]|[iI][nN][fF](?:inity)?)(?![A-Za-z_])")
