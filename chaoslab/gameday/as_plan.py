@@ -39,7 +39,7 @@ _MOST_OFFSET_S: Final = 10.0
 _LEAST_S: Final = 0.1
 """Shortest outage that is written."""
 _ROOM_S: Final = 300.0
-"""Of the run's time, beside outages and offsets."""
+"""Extra length of the plan's run, beside outages and offsets."""
 
 
 def as_plan(plan: FaultPlan, injections: Sequence[Injection], history: History) -> FaultPlan:
@@ -102,7 +102,7 @@ class _Done:
     name: str
     story: FaultStory
     injection: Injection
-    """As scheduled, or as the one that it repeats."""
+    """Injection as scheduled, or the one that it repeats."""
     at: Trigger
 
 
@@ -130,7 +130,7 @@ def _trigger(
 
 
 def _beside(other: _Done, began_s: float, history: History) -> Trigger:
-    """As long after the injection of one that was still open as it was."""
+    """Trigger at the same delay after an injection that was open at that time."""
     later_s, at = began_s - _began_s(other.story), other.at
     if at.after is not None:
         return replace(at, offset_s=round(at.offset_s + later_s, 3))
@@ -164,7 +164,7 @@ def _fault(plan: FaultPlan, done: _Done) -> FaultSpec:
 
 
 def _target(done: _Done, asked: Target) -> Target:
-    """Those that were hit; `pick: at_phase` stays where the phase does."""
+    """Target with the nodes that were hit; `pick: at_phase` stays where the phase does."""
     is_open = asked.pick is Pick.AT_PHASE and done.at.phase is not None
     return asked if is_open else exactly(done.story.targets, asked)
 
@@ -181,7 +181,7 @@ def _outage(story: FaultStory) -> Outage:
 
 
 def _stop(plan: FaultPlan, faults: Sequence[FaultSpec]) -> Stop:
-    """Not before the last of the rounds at which something comes."""
+    """Stop rule that ends after the last of the rounds in which something is injected."""
     stop = plan.training.stop
     last = max((one.at.round or 0 for one in faults if one.at is not None), default=0)
     if stop.rounds is None or last < stop.rounds:

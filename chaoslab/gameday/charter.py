@@ -44,7 +44,7 @@ _FACILITATOR: Final = "## For the facilitator"
 
 
 def without_victims(charter: str) -> str:
-    """What all participants may read of the page: all but its last section."""
+    """The page for all participants: all but its last section."""
     return charter.partition(f"\n{_FACILITATOR}")[0]
 
 
@@ -88,7 +88,7 @@ def charter_page(
 
 
 def _sealed(plan: FaultPlan, kinds: Sequence[str]) -> Iterator[str]:
-    """What may be known of sealed faults before they come; nothing for a plan without any."""
+    """Number and kinds of sealed faults, known before they come; nothing for a plan without any."""
     sealed = plan.charter.sealed
     if sealed is None:
         return
@@ -164,7 +164,7 @@ def _fault(
 
 
 def _targets(plan: FaultPlan, spec: FaultSpec, drawn: Sequence[Injection]) -> str:
-    """How many are hit, without a name."""
+    """Number of targets, without names."""
     names = {name for one in drawn for name in one.targets}
     if not drawn:
         return "none: chance or the limits leave it out"
@@ -182,7 +182,7 @@ def _targets(plan: FaultPlan, spec: FaultSpec, drawn: Sequence[Injection]) -> st
 
 
 def _trigger(spec: FaultSpec) -> str:
-    """When it is due; a learner that it names may be the one that is hit."""
+    """Trigger without a learner's name, which may be the target."""
     if spec.at is None:
         return _arrivals(spec.arrivals) if spec.arrivals else "never"
     of = spec.at.of

@@ -242,7 +242,7 @@ def _sum(scores: Mapping[Question, Score]) -> Score:
 
 
 def _scores(found: Sequence[FaultOutcome]) -> Iterator[tuple[str, str]]:
-    """Of each person over all faults, then of all together."""
+    """Scores of each person over all faults, then of all together."""
     people = by_person(found)
     for by, one in people.items():
         yield by, str(one) or "nothing is decided"

@@ -24,7 +24,7 @@ from chaoslab.checks.timeline import (
 from chaoslab.record.history import History
 
 GAP_FACTOR = 3.0
-"""Training goes on while no gap is longer than this many median gaps of the baseline, …"""
+"""Training continues while no gap is longer than this many median gaps of the baseline, …"""
 GAP_FLOOR_S = 1.5
 """… or than this, which a busy machine may cost."""
 
@@ -39,7 +39,7 @@ class Span:
 
 
 def bound_s(history: History) -> float | None:
-    """The longest gap with which training still goes on, in seconds; None without a baseline."""
+    """Longest gap with which training still continues, in seconds; None without a baseline."""
     median_s = baseline_figure(history, lambda usual: usual.gap_s_median)
     return None if median_s is None else max(GAP_FLOOR_S, GAP_FACTOR * median_s)
 
@@ -49,11 +49,11 @@ class _Return(NamedTuple):
 
     gone_s: float
     back_s: float
-    """When it was back, or was awaited no more."""
+    """Time at which it was back, or was awaited no more."""
     took_s: float | None
-    """Since the heal; None: it did not come back."""
+    """Time since the heal; None: it did not come back."""
     waited_s: float
-    """For how long it was awaited after the heal."""
+    """Time for which it was awaited after the heal."""
 
 
 def _returns(history: History, spec: str) -> Iterator[_Return]:
@@ -72,7 +72,7 @@ def _returns(history: History, spec: str) -> Iterator[_Return]:
 
 
 def _stretches(history: History, spec: str) -> Iterator[tuple[float, float]]:
-    """For each injection: from its beginning until its victims are back, or training ended."""
+    """Time of each injection from its beginning until its victims are back, or training ended."""
     for window in fault_windows(history):
         if window.story.spec == spec:
             yield window.start_s, window.end_s

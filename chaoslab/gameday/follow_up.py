@@ -38,7 +38,7 @@ def findings(verdict: Verdict) -> Sequence[Item]:
 
 
 def surprises(history: History, found: Sequence[FaultOutcome]) -> Sequence[Item]:
-    """What went otherwise than most people, or the plan, expected; in the order of the plan."""
+    """Surprises to most people, or to the plan; in the order of the plan."""
     texts = [text for one in found for text in _of_fault(one)]
     return [Item(kind="surprise", text=text) for text in (*texts, *_aborts(history))]
 

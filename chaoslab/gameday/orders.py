@@ -35,7 +35,7 @@ FORMS: Final[Mapping[str, tuple[str, str]]] = {
     "end": ("end", "ask for nothing more: training settles and ends"),
     "abort": ("abort [WHY]", "heal everything and end the run"),
 }
-"""By command: its form, and what it does."""
+"""Form and meaning of each command."""
 
 _NAMED = frozenset({"skip", "milder", "stronger", "repeat"})
 _WHO = re.compile(r"\s*([\w.@-]+)>(.*)", re.DOTALL)
@@ -44,7 +44,7 @@ _NOBODY = "nobody"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What a line can name."""
+    """Names that a line can contain."""
 
     faults: tuple[str, ...]
     """Ids of the entries of the plan, and of the faults that are sealed."""
@@ -52,7 +52,7 @@ class Names:
 
     @classmethod
     def of(cls, plan: FaultPlan) -> "Names":
-        """Of this plan; its nodes are all learners, those of the reserve too, and the syncer."""
+        """Names of a plan; its nodes are all learners, with the reserve, and the syncer."""
         return cls(
             faults=(*(fault.id for fault in plan.faults), *plan.charter.sealed_ids),
             nodes=(*plan.training.roster, SYNCER),
@@ -70,7 +70,7 @@ class Room:
 
     @property
     def names(self) -> Names:
-        """What their lines can name."""
+        """Names that lines can contain."""
         return Names.of(self.plan)
 
 
@@ -110,7 +110,7 @@ def order_of(line: str, *, by: str, names: Names) -> Order:
 
 
 def unknown(word: str, known: Sequence[str] | Mapping[str, object]) -> str:
-    """What is wrong with a word that is no command, with the nearest one that is."""
+    """Error for a word that is no command, with the nearest command."""
     if not word:
         return f"a command is missing: {', '.join(known)}"
     return nearest(printable(word), known, noun="command", lists_all=True)

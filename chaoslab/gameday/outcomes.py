@@ -29,12 +29,12 @@ from chaoslab.plan.model import FaultPlan, sealed_ids
 from chaoslab.record.history import FaultStory, History
 
 NOT_KNOWN: Final = "not known: it had not come"
-"""In the place of the name of a sealed fault, where the run ended before it came."""
+"""Name of a sealed fault where the run ended before it came."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultOutcome:
-    """What became of one entry of the plan, or one sealed fault, all its injections together."""
+    """Result of one entry of the plan, or one sealed fault, over all its injections."""
 
     spec: str
     fault: str
@@ -45,16 +45,16 @@ class FaultOutcome:
     is_sealed: bool = False
     """Whether no participant was to see it before it came."""
     held: Span | None = None
-    """From its trigger to a decision; None: it never waited."""
+    """Time from its trigger to a decision; None: it never waited."""
     decisions: tuple[Decision, ...] = ()
     injected_s: float | None = None
-    """When the first of its injections was in; None: none was."""
+    """Time at which the first of its injections was in; None: none was."""
     healed_s: float | None = None
-    """When the last one was healed; None: one never was."""
+    """Time at which the last one was healed; None: one never was."""
     healed_early: tuple[str, ...] = ()
-    """Of each injection that an operator healed: by whom and when, as the end of a sentence."""
+    """By whom and when operators healed an injection, as the end of a sentence."""
     evidence: tuple[Injected, ...] = ()
-    """Of each injection, without those that an operator left out."""
+    """Evidence of each injection, without those that an operator left out."""
     continued: bool | None = None
     """Whether training went on; None: not injected, not measured, or cut short."""
     longest_gap: Span | None = None
@@ -62,7 +62,7 @@ class FaultOutcome:
     hit: tuple[str, ...] = ()
     """Names of the nodes that were hit."""
     back: Span | None = None
-    """From the heal until all that were taken away contributed; None: no node was taken away."""
+    """Time from the heal until all victims contributed; None: no node was taken away."""
     noticed_s: float | None = None
     """From the injection to the first note that names the fault, of one that was sealed also its
     injection or a node that it hit; None: it was not noticed."""
@@ -104,7 +104,7 @@ def outcomes(history: History, verdict: Verdict, plan: FaultPlan) -> tuple[Fault
 
 
 def _sealed(history: History) -> Iterator[FaultOutcome]:
-    """What is known of each fault that was sealed."""
+    """Known facts about each sealed fault."""
     opened = history.last(GamedayOpened)
     known = {story.spec: story.fault for story in history.faults}
     known |= {e.payload.spec: e.payload.fault for e in history.of(FaultSkipped)}
@@ -129,7 +129,7 @@ def _outcome(history: History, verdict: Verdict, about: FaultOutcome) -> FaultOu
 
 
 def _injected(history: History, known: FaultOutcome, stories: Sequence[FaultStory]) -> FaultOutcome:
-    """With what its injections did, at least one."""
+    """The outcome with the effects of its injections, at least one."""
     gap = longest_gap(history, known.spec)
     injected = next(story.injected for story in stories if story.injected is not None)
     hit = tuple(dict.fromkeys(name for story in stories for name in story.targets))

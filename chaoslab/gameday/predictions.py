@@ -23,7 +23,7 @@ _SHORT_S = 1.0
 
 
 class Question(StrEnum):
-    """What can be predicted of a fault, in words of the page."""
+    """Question about a fault, in words of the page."""
 
     CONTINUES = "training goes on"
     GAP = "longest gap"
@@ -33,13 +33,13 @@ class Question(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one person said of one question."""
+    """Answer of one person to one question."""
 
     said: str
     is_right: bool | None
-    """None: open."""
+    """Whether it is right; None: open."""
     part: str = ""
-    """How much of it was right, if it was not all: `1 of 2`."""
+    """The part that was right, if not all: `1 of 2`."""
 
     def __str__(self) -> str:
         how = {True: "right", False: self.part or "wrong", None: "open"}
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """How many answers were right, of those that the record decides."""
+    """Number of right answers, of those that the record decides."""
 
     right: int = 0
     answered: int = 0
@@ -58,7 +58,7 @@ class Score:
 
 
 def answers(prediction: Prediction, outcome: FaultOutcome) -> Mapping[Question, Answer]:
-    """Of each question that the person answered."""
+    """Answers to each question that the person answered."""
     found: dict[Question, Answer] = {}
     if prediction.continues is not None:
         found[Question.CONTINUES] = _continues(prediction.continues, outcome)
@@ -72,7 +72,7 @@ def answers(prediction: Prediction, outcome: FaultOutcome) -> Mapping[Question, 
 
 
 def happened(outcome: FaultOutcome) -> Mapping[Question, str]:
-    """What the right answers are, in words."""
+    """The right answers, in words."""
     if not outcome.is_injected:
         return dict.fromkeys(Question, "not injected")
     yes_no = {True: "yes", False: "no", None: "unknown"}
@@ -86,13 +86,13 @@ def happened(outcome: FaultOutcome) -> Mapping[Question, str]:
 
 
 def score(found: Iterable[Answer]) -> Score:
-    """Of some answers; one that is right in part counts as wrong."""
+    """Score of some answers; one that is right in part counts as wrong."""
     decided = [one.is_right for one in found if one.is_right is not None]
     return Score(right=sum(decided), answered=len(decided))
 
 
 def team(outcome: FaultOutcome) -> Mapping[Question, Score]:
-    """Of all people together, by question."""
+    """Score of all people together, by question."""
     each = [answers(one, outcome) for one in outcome.predictions]
     return {
         question: score(found[question] for found in each if question in found)
@@ -101,7 +101,7 @@ def team(outcome: FaultOutcome) -> Mapping[Question, Score]:
 
 
 def mistaken(outcome: FaultOutcome) -> Sequence[str]:
-    """One sentence for each question that more than half of those who answered got wrong."""
+    """Sentence on each question that more than half of those who answered got wrong."""
     real = happened(outcome)
     return [
         f"{outcome.spec}: {_how_many_wrong(found, question)}; what happened: {real[question]}"
@@ -118,7 +118,7 @@ def _how_many_wrong(found: Score, question: Question) -> str:
 
 
 def by_person(outcomes: Sequence[FaultOutcome]) -> Mapping[str, Score]:
-    """Of each person over all faults, in the order in which they first predicted."""
+    """Scores of each person over all faults, in the order of their first predictions."""
     found: dict[str, list[Answer]] = {}
     for outcome in outcomes:
         for prediction in outcome.predictions:
@@ -139,7 +139,7 @@ def _time(said_s: float, span: Span | None) -> Answer:
 
 
 def _is_near(said_s: float, span: Span) -> bool | None:
-    """None: it might have become right later."""
+    """Whether the answer is near; None: it might have become right later."""
     are_short = max(said_s, span.length_s) < _SHORT_S
     is_not_over = are_short or span.length_s <= _FACTOR * said_s
     if not span.is_whole:

@@ -26,7 +26,7 @@ _ENDS_A_HOLD = frozenset({Action.GO, Action.SKIP, Action.ABORT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What an operator asked for and got."""
+    """Order of an operator, and its result."""
 
     by: str
     action: Action
@@ -36,7 +36,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What one person expected of a fault, the latest word on each question; None: nothing."""
+    """Latest answers of one person about a fault; None: no answer."""
 
     by: str
     continues: bool | None = None
@@ -46,7 +46,7 @@ class Prediction:
 
 
 def held(history: History, spec: str) -> Span | None:
-    """For how long it waited; to the end of training if no operator decided."""
+    """Time for which it waited; to the end of training if no operator decided."""
     event = next((one for one in history.of(FaultHeld) if one.payload.spec == spec), None)
     if event is None:
         return None
@@ -65,7 +65,7 @@ def held(history: History, spec: str) -> Span | None:
 
 
 def decisions(history: History, spec: str, stories: Sequence[FaultStory]) -> Iterator[Decision]:
-    """What operators asked for that concerned it."""
+    """Decisions of operators that concerned it."""
     for event in history.of(OperatorActed):
         said = event.payload
         concerns = said.spec == spec
@@ -129,7 +129,7 @@ def first_note(
 
 
 def _names(text: str, *names: str) -> bool:
-    """Whether one of these names stands in a text as a word of its own."""
+    """Whether one of these names occurs in a text as a word of its own."""
     return bool(re.search(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", text))
 
 

@@ -40,19 +40,19 @@ from chaoslab.run.operators import Ask, Inbox, Order
 WAIT: Final = "wait"
 WAIT_FORM: Final = "wait FAULT held|injected|healed, wait inject or wait 5s"
 PHASES: Final = ("start", "baseline", "inject", "settle", "stop", "evaluate")
-"""Of a run, in their order."""
+"""Phases of a run, in their order."""
 _GRACE_S = 5.0
-"""For the last orders to be carried out before what still waits is left out."""
+"""Time for the last orders, before faults that still wait are left out."""
 _WAIT_MOST_S: Final = 600.0
-"""How long a wait for a fault or a phase lasts before it is given up."""
+"""Longest wait for a fault or a phase before it is given up."""
 
 
 class Stage(IntEnum):
-    """How far an entry of the plan has come."""
+    """Stage of an entry of the plan."""
 
     WAITING = 0
     HELD = 1
-    """Its trigger has come; it waits for an operator."""
+    """Its trigger was met; it waits for an operator."""
     INJECTED = 2
     """The first of its injections."""
     HEALED = 3
@@ -61,7 +61,7 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """One of three: until an entry has come so far, until a phase, or for a time."""
+    """Wait until an entry has reached a stage, until a phase, or for a time."""
 
     spec: str = ""
     stage: Stage = Stage.WAITING
@@ -108,7 +108,7 @@ def read_script(text: str, *, source: str, by: str, names: Names) -> Lines:
 
 
 def line_of(written: str, *, where: str, by: str, names: Names) -> Line | None:
-    """One line; None if it is blank or a comment. PlanError with `where`."""
+    """Parse a line; None if it is blank or a comment. PlanError with `where`."""
     text = written.strip()
     if not text or text.startswith("#"):
         return None
@@ -166,7 +166,7 @@ class Script:
         self._lines = deque(lines)
         self._progress = _Progress()
         self._since_s = 0.0
-        """When the first of the lines became the first."""
+        """Time at which the present first line became the first."""
         self._is_open = True
         self._is_cut = False
         """The run ends early: nothing is left to decide."""
@@ -240,15 +240,15 @@ class Script:
 
 
 class _Progress:
-    """What of a run a script can wait for."""
+    """Progress of a run, for which a script can wait."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self._phase = 0
         self._injections: Counter[str] = Counter()
-        """By entry: how many there are."""
+        """Number of injections by entry."""
         self._over: Counter[str] = Counter()
-        """By entry: how many of them were healed or left out."""
+        """Number of injections by entry that were healed or left out."""
         self._stages: dict[str, Stage] = {}
         self._repeats: Counter[tuple[str, str]] = Counter()
         """By operator and entry: repetitions that this script asked for, and the run has not yet
@@ -277,7 +277,7 @@ class _Progress:
                 self._look(spec)
 
     def ordered(self, order: Order) -> None:
-        """What is repeated has its stages once more, but not before the run answers."""
+        """Note an order; the stages of a repeated entry begin anew when the run answers."""
         if isinstance(order, Ask) and order.action is Action.REPEAT:
             self._repeats[order.by, order.spec] += 1
 
@@ -291,7 +291,7 @@ class _Progress:
         return self.now_s >= since_s + wait.for_s
 
     def not_begun(self, specs: Iterable[str]) -> Sequence[str]:
-        """Those without an injection so far, and with some that wait."""
+        """Entries without an injection yet, and with some that wait."""
         return [spec for spec in specs if self._stages.get(spec, Stage.WAITING) < Stage.INJECTED]
 
     def _answered(self, by: str, spec: str) -> None:

@@ -36,11 +36,11 @@ USUAL: Final = ("process.kill", "process.pause", "network.partition")
 """Kinds that are drawn from if a plan names none."""
 _KEY: Final = "gameday.sealed"
 _TRIES: Final = 200
-"""How often all are drawn until they keep the limits together."""
+"""Most draws until all keep the limits together."""
 _FROM_THE_START: Final = frozenset(
     {Ability.HOOKS, Ability.HOSTS, Ability.VOLUME, Ability.CUT_POWER}
 )
-"""What nodes are started with if a fault of the plan needs it."""
+"""Abilities that nodes are started with if a fault of the plan needs them."""
 
 
 def drawn_from(prepared: Prepared) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ class Printed:
             self._script.add(line)
 
     def _expected(self, event: Event) -> str:
-        """What the charter expects of an entry that waits; empty if the line is malformed."""
+        """Expectation of the charter about an entry that waits; empty if the line is malformed."""
         try:
             held = event.payload
         except MalformedEvent:  # the lines of the run count it

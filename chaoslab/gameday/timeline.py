@@ -107,7 +107,7 @@ def _returns(history: History) -> Iterator[Line]:
 
 
 def _silences(history: History) -> Iterator[Line]:
-    """Stretches without a merged round that are too long for a training that goes on."""
+    """Gaps between merged rounds that are too long for a training that continues."""
     start_s, limit_s = baseline_end_s(history), bound_s(history)
     if start_s is None or limit_s is None:
         return

@@ -41,7 +41,7 @@ class Denied(Exception):
 
 
 class Role(StrEnum):
-    """What a visitor may do."""
+    """Rights of a visitor."""
 
     OPERATOR = "operator"
     """Ask for everything."""
@@ -57,7 +57,7 @@ class Visit:
     name: str = ""
     """Who it is; of a viewer what they say, empty if nothing."""
     predicted: dict[str, Mapping[str, Json]] = field(default_factory=dict)
-    """What was last predicted by this visit, by fault, as it was sent."""
+    """Last predictions of this visit by fault, as they were sent."""
 
     def require_name(self) -> str:
         """Under which its orders go into the record; Denied without one."""
@@ -77,7 +77,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the page is served, as browsers name it."""
+    """Address of the page in browsers."""
 
     host: str
     """A name or an address of this machine, without brackets."""
@@ -86,7 +86,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """Without a slash at its end."""
+        """Address without a slash at its end."""
         return f"{self._scheme}://{_bracketed(self.host)}:{self.port}"
 
     @property
@@ -143,7 +143,7 @@ class RateLimit:
     per_s: float
     clock: Clock
     _left: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By key: how many were left, and when that was."""
+    """Remaining requests by key, and the time of that count."""
 
     def take(self, key: str) -> None:
         """Count one; Denied if there were too many."""
@@ -176,7 +176,7 @@ class Access:
         self._aborts = RateLimit(at_once=5, per_s=2.0, clock=clock)
         self._entries = RateLimit(at_once=100, per_s=2.0, clock=clock)
         self._said = RateLimit(at_once=30, per_s=10.0, clock=clock)
-        """What all viewers say together: each of it is a line that the run has to write."""
+        """Limit of all viewers together: the run writes a line for each message."""
         self._operators: set[str] = set()
 
     def invite(self, role: Role, name: str = "") -> str:
@@ -228,7 +228,7 @@ class Access:
         return found
 
     def visit(self, cookie: str) -> Visit:
-        """Whose cookie it is; Denied if it is unknown."""
+        """Visit of a cookie; Denied if it is unknown."""
         found = self._visits.get(_digest(cookie))
         if found is None:
             raise Denied(401, "open the link that you were given")

@@ -76,10 +76,10 @@ _HEADERS: Final = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveApp:
-    """What requests are answered with."""
+    """Parts from which requests are answered."""
 
     names: Names
-    """What orders can name."""
+    """Names in orders."""
     inbox: Inbox
     address: Address
     access: Access

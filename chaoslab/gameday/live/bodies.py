@@ -44,7 +44,7 @@ class Act(Struct, forbid_unknown_fields=True):
 
 
 class Guess(Struct, forbid_unknown_fields=True):
-    """What a participant expects of a fault."""
+    """Prediction of a participant about a fault."""
 
     fault: _Short
     continues: bool | None = None
@@ -71,7 +71,7 @@ class Guess(Struct, forbid_unknown_fields=True):
 
 
 class Remark(Struct, forbid_unknown_fields=True):
-    """What a participant noticed."""
+    """Note of a participant."""
 
     text: _Long
     fault: _Short = ""

@@ -36,7 +36,7 @@ class Told(NamedTuple):
     viewers: Message
 
     def to(self, role: Role) -> Message:
-        """As it is for this role."""
+        """The message for this role."""
         return self.operators if role is Role.OPERATOR else self.viewers
 
 
@@ -64,7 +64,7 @@ _OWN: Final = frozenset({Kind.OPERATOR_REFUSED, Kind.OPERATOR_PREDICTED})
 
 
 class Stage(StrEnum):
-    """Where a fault stands."""
+    """Stage of a fault."""
 
     TO_COME = "to come"
     WAITS = "waits"
@@ -84,11 +84,11 @@ class Picture:
         self.story = RunStory(plan.training.stop, samples_s=_CURVES_S)
         self._said = 0
         self._faults = {one.id: one.fault for one in plan.faults}
-        """By entry of the plan; one that was sealed is there from its beginning on."""
+        """Faults by entry of the plan; a sealed one from its beginning on."""
         self._changed: dict[str, str] = {}
-        """What an entry hits after it was made milder or stronger."""
+        """Targets of an entry after it was made milder or stronger."""
         self._predictions: defaultdict[str, dict[str, dict[str, Json]]] = defaultdict(dict)
-        """By entry and person, the latest answer to each question."""
+        """Latest answer to each question, by entry and person."""
 
     @property
     def is_over(self) -> bool:
@@ -120,7 +120,7 @@ class Picture:
         return tuple(self._numbered(one, is_of_start=is_of_start) for one in sentences)
 
     def _acted(self, said: payloads.OperatorActed) -> Told:
-        """What became of an order."""
+        """Note the result of an order."""
         is_hidden = said.action in _NAMES_TARGETS
         if is_hidden:
             self._changed[said.spec] = said.reason
@@ -133,7 +133,7 @@ class Picture:
     def _of_order(
         self, said: payloads.OperatorActed, sentences: Iterable[Sentence]
     ) -> Iterable[Told]:
-        """Its sentence, for viewers without whom the fault will hit."""
+        """Sentence of an order, for viewers without the targets of the fault."""
         is_hidden = said.action in _NAMES_TARGETS
         for one in sentences:
             for_viewers = f"{said.by}: {said.action} {said.spec}" if is_hidden else one.text

@@ -46,25 +46,25 @@ except ImportError as error:
 _ANY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # it is refused
 _BACKLOG: Final = 128
 _STARTED_S: Final = 10.0
-"""How long the server may take to answer at first."""
+"""Time limit of the server's first answer."""
 _ENDED_S: Final = 5.0
 _LAST_PICTURE_S: Final = 0.5
-"""For this long browsers are still told of the end of the run."""
+"""Time in which browsers are told of the end of the run."""
 _AGAIN_S: Final = (0.1, 0.5, 2.0)
 """Before a server is started again; the last of them from then on."""
 _CONNECTIONS_MOST: Final = 200
-"""At the same time, those that have not asked for anything yet too."""
+"""Most connections at the same time, with those that have not sent a request yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listen:
-    """Where to serve."""
+    """Address to serve on."""
 
     host: str = "127.0.0.1"
     port: int = 0
     """0: any that is free."""
     certificate: Path | None = None
-    """In PEM, with those that lead to its authority; needed off this machine."""
+    """PEM file with the chain up to the authority; needed off this machine."""
     key: Path | None = None
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Link:
 
     role: Role
     name: str
-    """Of the operator; empty for viewers, who may all use the same."""
+    """Name of the operator; empty for viewers, who may share a link."""
     url: str
 
 
@@ -122,7 +122,7 @@ class LivePage:
         *,
         operators: Sequence[str],
     ) -> None:
-        """PlanError if a name is none, or if the address cannot be had."""
+        """PlanError if a name is invalid, or if the address is not available."""
         self._listen = listen
         self._access = Access()
         people = [*((Role.OPERATOR, name) for name in operators), (Role.VIEWER, "")]

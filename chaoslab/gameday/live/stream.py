@@ -23,7 +23,7 @@ from chaoslab.report.sentences import is_notable
 _EVENTS_MOST: Final = 200_000
 """Events that wait for the server; the oldest give way, and the page says so."""
 _MESSAGES_KEPT: Final = 100
-"""Which a new viewer gets, too."""
+"""Newest messages, which a new viewer gets, too."""
 _VIEWERS_MOST: Final = 100
 _VIEWERS_OF_A_VISIT: Final = 8
 _AT_A_TIME: Final = 50
@@ -45,19 +45,19 @@ def framed(message: Message) -> bytes:
 
 
 class Stream:
-    """From the events of one run to all browsers."""
+    """Messages from the events of one run to all browsers."""
 
     def __init__(self, picture: Picture, *, most_events: int = _EVENTS_MOST) -> None:
         self.picture = picture
         self.missed = 0
         """Events that came faster than they were folded, and were given up."""
         self.restarts = 0
-        """How often the server had to be started again."""
+        """Number of restarts of the server."""
         self._events: deque[Event] = deque(maxlen=most_events)
         self._told: deque[Told] = deque(maxlen=_MESSAGES_KEPT)
         self._told_in_all = 0
         self._drawn = 0
-        """How often a picture was due."""
+        """Number of pictures that were due."""
         self._pictures: dict[Role, bytes] = {}
         """The one that is shown, for whom it was asked for."""
         self._curved = 0
@@ -65,7 +65,7 @@ class Stream:
         self._curves = b""
         """Those that are shown; empty until they are asked for."""
         self._visits: list[Visit] = []
-        """One for each browser that is connected."""
+        """One visit for each connected browser."""
         self._is_woken = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news, self._changed = asyncio.Event(), asyncio.Event()
@@ -130,7 +130,7 @@ class Stream:
         self._tell()
 
     async def messages(self, visit: Visit) -> AsyncIterator[bytes]:
-        """What one browser is sent, for as long as it stays."""
+        """Messages to one browser, while it is connected."""
         with self._connected(visit):
             yield _RETRY + framed(
                 {
