@@ -16,7 +16,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 
 
 class FragmentCounters(NamedTuple):
-    """What a learner holds of one fragment, and what became of its work on it."""
+    """Token counts and version of one fragment of a learner."""
 
     version: int = -1
     """Version that was adopted last; -1: none yet."""
@@ -49,7 +49,7 @@ class Counters:
     meeting: str = ""
     """host:port at which others would meet; empty while it is in a communicator."""
     peer_bytes: int | None = None
-    """What has arrived from other learners in this incarnation; None if it is not counted."""
+    """Bytes from other learners in this incarnation; None if they are not counted."""
 
     @property
     def versions(self) -> list[int]:

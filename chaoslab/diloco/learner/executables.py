@@ -49,7 +49,7 @@ _OWN_PATHS = ("jax_compilation_cache", "jax_persistent_cache", "jax_enable_compi
 """Settings of JAX that only say where compilations are kept."""
 _UNUSABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError, KeyError,
              RuntimeError, TypeError, ValueError)  # fmt: skip
-"""What JAX raises for a serialized executable that it cannot load; XLA's are RuntimeErrors."""
+"""Errors of JAX for a serialized executable that it cannot load; XLA's are RuntimeErrors."""
 
 
 class _Refused(Exception):
@@ -75,7 +75,7 @@ class Executables:
         self.compiled: list[str] = []
         """Names of those that were compiled."""
         self.refused: dict[str, str] = {}
-        """By name, why a file was not used, or none could be written."""
+        """Why a file was not used, or could not be written, by name of the function."""
         self.took_s = 0.0
         """Time that loading and compiling took."""
 
@@ -93,7 +93,7 @@ class Executables:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """What became of all functions, as `learner.compiled` reports it."""
+        """Origin of all functions, as `learner.compiled` reports it."""
         return {
             "loaded": len(self.loaded),
             "compiled": len(self.compiled),
@@ -241,7 +241,7 @@ def _file_name(key: str) -> str:
 
 
 def _body(path: Path, key: str) -> memoryview:
-    """What was stored under this key; CorruptState, _Refused or OSError if it is not to be had."""
+    """Stored executable of this key; CorruptState, _Refused or OSError if it cannot be read."""
     head, body = checked(_own_content(path), path)
     if head.decode() != encode({"key": key}):
         raise _Refused(f"{path}: belongs to another program")

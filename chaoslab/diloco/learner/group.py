@@ -87,7 +87,7 @@ class Group:
     # ------------------------------------------------------------ inside
 
     def _agree_on_address(self) -> str:
-        """Where JAX's own processes meet: a free port of host 0."""
+        """Address at which JAX's own processes meet: a free port of host 0."""
         if not self._own.is_first:
             return str(receive(self._orders[0]).facts["at"])
         at = free_address(self._own.interface)

@@ -111,7 +111,7 @@ class Inner:
         self._sharding = Sharding(self.devices, fully_sharded=fully_sharded)
         self._replicated = self._sharding.replicated
         self.task = task
-        """What is trained."""
+        """The task that is trained."""
         settings = settings or InnerSettings()
         self._settings = settings
         self._optimizer = self.optimizer(settings)

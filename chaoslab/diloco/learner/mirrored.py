@@ -240,4 +240,4 @@ _OF_STATE: Mapping[str, Callable[[Inner, LearnerState, Order], object]] = {
     "pack": lambda inner, state, _: inner.pack(state),
     "moments_digest_of_state": lambda inner, state, _: inner.moments_digest_of_state(state),
 }
-"""What a host that takes orders does; their results but for states are dropped."""
+"""Functions on a follower's state; their results but for states are dropped."""

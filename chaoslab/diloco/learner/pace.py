@@ -40,7 +40,7 @@ class Grid:
         self._factor = 1.0
         self._due_s: float | None = None
         self.overruns = 0
-        """Periods lost so far, because steps ended more than a whole one late."""
+        """Number of lost periods, because steps ended more than a whole one late."""
 
     @property
     def period_s(self) -> float | None:
@@ -109,7 +109,7 @@ class Pace(Grid):
         self._end(place_s, period_s, self._now() - place_s, waited_s=waited_s)
 
     def _stretched_s(self, began_s: float) -> float:
-        """How long a step takes without a step time: its own duration, stretched."""
+        """Time of a step without a step time: its own duration, stretched."""
         usual_s, factor = (self._now() - began_s) / self._speed, self._factor
         if factor == 1.0:
             self._calm_s.append(usual_s)

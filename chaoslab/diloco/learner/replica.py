@@ -70,7 +70,7 @@ class GradientAverager(Protocol):
 
     @property
     def received_bytes(self) -> int | None:
-        """What has arrived from the others in this incarnation; None if it is not counted."""
+        """Bytes from other learners in this incarnation; None if they are not counted."""
         ...
 
     @property
@@ -80,11 +80,11 @@ class GradientAverager(Protocol):
 
     @property
     def meeting(self) -> str:
-        """Where others would meet; empty in a communicator."""
+        """Address at which other learners would connect; empty in a communicator."""
         ...
 
     def step(self, state: Any, batch: Batch) -> tuple[Any, jax.Array]:
-        """As of `Steps`."""
+        """See `Steps.step`."""
         ...
 
 
@@ -127,7 +127,7 @@ class Replica:
 
     @property
     def compiled(self) -> Mapping[str, Json]:
-        """Data of `learner.compiled`: what was loaded and what was compiled so far."""
+        """Data of `learner.compiled`: functions that were loaded, and that were compiled."""
         return self._inner.executables.facts
 
     def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
@@ -295,7 +295,7 @@ class Replica:
 
     @property
     def learning_rate(self) -> float | None:
-        """That of the next step; None if it is not known."""
+        """Learning rate of the next step; None if it is not known."""
         return self._inner.rate(self._state)
 
     def moments_digest(self) -> str:

@@ -21,7 +21,7 @@ class RoundWait:
     """Whether a learner waits for a round, and how long it did."""
 
     def __init__(self, tell: Callable[[Counters, float], None]) -> None:
-        """`tell` is called four times a second, with the counters and the seconds waited so far."""
+        """`tell` is called four times a second, with the counters and the seconds waited."""
         self.limit: int | None = None
         """Steps past a fragment at which it waits; None: never."""
         self._tell = tell

@@ -43,9 +43,9 @@ class Sharding:
         self._parts = fully_sharded
         self._spans_hosts = len({device.process_index for device in devices}) > 1
         self.replicated = NamedSharding(self._mesh, PartitionSpec())
-        """Of arrays with a copy on every device."""
+        """Sharding of arrays with a copy on every device."""
         self.spread = NamedSharding(self._mesh, PartitionSpec((_DATA, _SHARDED)))
-        """Of batches."""
+        """Sharding of batches."""
         self._gather = jax.jit(_same, out_shardings=self.replicated)
 
     def of(self, shape: tuple[int, ...]) -> NamedSharding:

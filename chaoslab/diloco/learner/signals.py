@@ -23,7 +23,7 @@ class Wedge:
 
     def __init__(self) -> None:
         self.is_asked = False
-        """It hangs, or will at the next place where that is allowed."""
+        """A hang is requested: now, or at the next place where it is allowed."""
         self._is_allowed = False
 
     def install_handlers(self) -> None:

@@ -37,7 +37,7 @@ class _Asked:
     corruption: Corruption
     factor: float
     earlier: dict[int, tuple[pb.Push, Bytes]] = field(default_factory=dict)
-    """By fragment: the push that a stale one repeats."""
+    """Push that a stale one repeats, by fragment."""
 
 
 class Tampering:

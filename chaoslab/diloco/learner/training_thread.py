@@ -48,11 +48,11 @@ _DRAIN_S = 15.0
 
 
 class Shard(NamedTuple):
-    """What a learner reads of the data."""
+    """Data of a learner."""
 
     number: int
     batches: Callable[[int], Iterator[Batch]]
-    """Its batches from a position on."""
+    """Batches from a position on."""
 
 
 class Learner:

@@ -82,7 +82,7 @@ class ActionExecutor:
         """Set when training ends as soon as all merges are on disk."""
         self._drained_s: float | None = None
         self.reason = ""
-        """Why training ended; empty while it goes on."""
+        """Reason for the end of training; empty while it continues."""
 
     def carry_out(self, actions: Iterable[Action]) -> None:
         """Execute these actions in order."""

@@ -91,7 +91,7 @@ def _combine_scaled(
 def _groups(
     deltas: Sequence[Encoded], factors: Sequence[np.float32], at: slice, total: FloatArray
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Of `_TOGETHER` deltas at a time: factor · scale [k, m] and codes [k, m, row]."""
+    """Groups of `_TOGETHER` deltas: factor · scale [k, m] and codes [k, m, row]."""
     codes = np.empty((min(len(deltas), _TOGETHER), *total.shape), np.float32)
     scales = np.empty((len(total), len(codes)), np.float32)
     for first in range(0, len(deltas), _TOGETHER):

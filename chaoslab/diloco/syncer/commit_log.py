@@ -31,13 +31,13 @@ class CommitRecord:
     version: int
     """Version that the merge made; version 0 is the initial parameters, with round 0."""
     begun: int
-    """Number of rounds begun so far, over all processes of the syncer."""
+    """Number of rounds begun, over all processes of the syncer."""
     contributors: tuple[Contribution, ...] = ()
     last_epoch: int = 0
     incarnations: Mapping[str, int] = field(default_factory=dict)
     data_positions: Mapping[str, int] = field(default_factory=dict)
     trained_s: float = 0.0
-    """Seconds of training so far, over all processes of the syncer."""
+    """Seconds of training, over all processes of the syncer."""
     usual: float = 0.0
     """Median size of the contributions, for `norms`; 0 if there was none to measure."""
 

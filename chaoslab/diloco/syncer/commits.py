@@ -135,7 +135,7 @@ class Commits:
         )
 
     def _await_announcement(self) -> None:
-        """Of the merge before; a syncer that ends announces all that is left at once."""
+        """Wait for the announcement before; a syncer that ends announces the rest at once."""
         while not self._announced.wait(_CLOSING_S):
             if self._work.closing.is_set():
                 return

@@ -34,7 +34,7 @@ class Communicators:
         self._patience_s = settings.start_patience_s
         self._number = 0
         self._epochs: frozenset[int] = frozenset()
-        """Of the members of the present communicator; empty if there is none."""
+        """Epochs of the members of the present communicator; empty if there is none."""
         self._may_be_small = False
         """Whether an elastic communicator needs no quorum, as one was formed before."""
 
@@ -88,7 +88,7 @@ class Communicators:
         ]
 
     def _broken(self, now_s: float, ready: Sequence[Member], *, has_round: bool) -> str:
-        """Why the present communicator must end; empty if it need not."""
+        """Why the present communicator must end; empty if it may go on."""
         members = [self._membership.find(epoch) for epoch in sorted(self._epochs)]
         for member in members:
             if member is None:

@@ -26,7 +26,7 @@ class Member:
     has_stepped: bool = False
     is_suspected: bool = False
     is_lagging: bool = False
-    """It missed the end of a round, and its late answer has not arrived."""
+    """Missed the end of a round, and its late answer has not arrived."""
     has_reported: bool = False
     step: int = 0
     tokens: int = 0

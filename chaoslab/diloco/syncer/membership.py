@@ -36,7 +36,7 @@ class Membership:
         self._unchanged_until_s = float("inf")
         """No member is to be suspected or dropped before; as long as nothing arrives, at least."""
         self.last_epoch = 0
-        """Highest epoch assigned so far."""
+        """Highest assigned epoch."""
         self.incarnations: dict[str, int] = {}
         """Highest incarnation seen of each learner."""
         self.data_positions: dict[str, int] = {}
@@ -103,7 +103,7 @@ class Membership:
             )
 
     def pushed_to(self, learner: str, incarnation: int) -> dict[int, int]:
-        """By fragment: end of the last accepted contribution of that incarnation, in raw tokens."""
+        """End of the last accepted contribution of that incarnation by fragment, in raw tokens."""
         return self._pushed_to.setdefault((learner, incarnation), {})
 
     def remove(self, epoch: int) -> Member | None:

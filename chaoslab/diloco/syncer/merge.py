@@ -67,9 +67,9 @@ class Merged(NamedTuple):
     sums: FloatArray
     """[n] float32, Σ factor · Δ of the learners."""
     scales: Sequence[float]
-    """By tensor: Δ = scale · sum."""
+    """Scales by tensor: Δ = scale · sum."""
     cosines: Sequence[float | None] = ()
-    """By delta: its cosine with the others' sum; None without a direction. See `cosines`."""
+    """Cosine of each delta with the others' sum; None without a direction. See `cosines`."""
 
     def read(self, block: Block, out: FloatArray) -> FloatArray:
         """Δ of one block: `out`, as long as the block."""
@@ -204,11 +204,11 @@ class _Average:
     shares: Sequence[float]
     """w / Σ w"""
     place: slice
-    """Of the tensor in the fragment."""
+    """Part of the fragment with the tensor."""
 
     @property
     def factors(self) -> Sequence[float]:
-        """Of the deltas in their sum."""
+        """Factors of the deltas in their sum."""
         return self.shares
 
     def finish(self, sums: FloatArray, square: float) -> float:
@@ -227,7 +227,7 @@ class _Radial(_Average):
 
     @property
     def factors(self) -> Sequence[float]:
-        """With the mean norm, which keeps the terms within float32 however small the deltas are."""
+        """Factors with the mean norm, which keeps terms of small deltas within float32, too."""
         mean_norm = _dot(self.shares, self.norms)
         return [
             share * mean_norm / norm if norm > 0 else 0.0

@@ -195,7 +195,7 @@ class Policy:
         self.rounds.answer(now_s, member, offer.round, Contribution.of(member, offer))
 
     def reject_answer(self, now_s: float, epoch: int, round_number: int) -> None:
-        """Stop waiting for a learner whose answer to the pull was invalid."""
+        """Stop waiting for a learner with an invalid answer to the pull."""
         member = self.membership.find(epoch)
         if member is not None:
             self.rounds.answer(now_s, member, round_number, None)
@@ -248,7 +248,7 @@ class Policy:
         return actions
 
     def discount(self, seconds: float) -> None:
-        """Count so long as not passed: the syncer was paused, and has heard nothing yet since."""
+        """Do not count this time: the syncer was paused, and has received no message since."""
         self.membership.discount(seconds)
         self.rounds.discount(seconds)
         self.transfers.discount(seconds)

@@ -52,9 +52,9 @@ class PushHandler:
         self._emit = emit
         self._now = now
         self._examined: defaultdict[int, set[int]] = defaultdict(set)
-        """By session: rounds whose push is being decoded."""
+        """Rounds whose push is being decoded, by session."""
         self._ending: dict[int, Callable[[], None]] = {}
-        """By session: what to call after its pushes."""
+        """Callback after the pushes of a session, by session."""
 
     def receive(self, session: int, message: pb.FromLearner, payload: memoryview | None) -> None:
         """Handle a push that arrived on a session."""

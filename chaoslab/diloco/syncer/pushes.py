@@ -52,9 +52,9 @@ class Given:
 
     contributions: Sequence[Contribution]
     updates: Sequence[Update]
-    """As they arrived."""
+    """Updates in the order of arrival."""
     excesses: Sequence[Excess | None]
-    """Of the updates that are scaled down, with the reason."""
+    """Excess of each update that is scaled down, with the reason."""
     median: float
     """Median size of the round; see `norms`."""
 
@@ -64,7 +64,7 @@ class Pushes:
 
     def __init__(self, settings: Settings) -> None:
         self._kept: dict[tuple[int, int], Update] = {}
-        """By round and epoch."""
+        """Updates by round and epoch."""
         self._norms = Norms(limit=settings.norm_limit, rounds_min=settings.norm_rounds)
 
     def examine(self, fragment: Fragment, codec: str, payload: memoryview | None) -> Update:

@@ -18,7 +18,7 @@ from chaoslab.diloco.syncer.policy import Policy
 
 
 class Committed(Protocol):
-    """What is on disk, without the values of fragments: of a store, or of a simulated disk."""
+    """State on disk without the values of fragments: of a store, or of a simulated disk."""
 
     @property
     def commit_log(self) -> Sequence[CommitRecord]:

@@ -46,9 +46,9 @@ class Round:
     quorum_s: float
     grace_s: float
     waiting: dict[int, Member]
-    """By epoch: members that were pulled from and have not answered."""
+    """Members that were pulled from and have not answered, by epoch."""
     answered: dict[int, Contribution | None] = field(default_factory=dict)
-    """By epoch: contributions; None for an answer that was invalid."""
+    """Contributions by epoch; None for an invalid answer."""
     accepted: int = 0
     """Number of valid answers."""
     lost: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Rounds:
         self.fragment_tokens = 0
         """Sum over all merges of the contributors' c_tokens."""
         self.open: dict[int, Round] = {}
-        """By number: rounds that were pulled and are neither merged nor abandoned."""
+        """Rounds that were pulled and are neither merged nor abandoned, by number."""
         self.quorum = settings.quorum
         """K: contributions that a round needs."""
         self._most_open = max(1, settings.overlap)

@@ -30,7 +30,7 @@ class Sessions:
         self._members[session], self._sessions[member.epoch] = member, session
 
     def epoch(self, session: int) -> int | None:
-        """Epoch of the current membership on a stream; None if there is none."""
+        """Epoch of the current membership on a stream; None without one."""
         member = self._members.get(session)
         return member.epoch if member and member.epoch in self._sessions else None
 

@@ -81,7 +81,7 @@ class SyncerStore:
         self._is_unflushed = False
         """Whether `begin` has written everything, and only the name of the log is not flushed."""
         self._named: set[Path] = set()
-        """Slots whose names this process has flushed to disk."""
+        """Slots whose names were flushed to disk by this process."""
 
     def begin(self, specs_json: str, fragments: Mapping[int, Tensors]) -> None:
         """Commit the initial parameters as version 0 of every fragment.

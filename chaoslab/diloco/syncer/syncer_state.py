@@ -88,9 +88,9 @@ class SyncerState:
         self._published: dict[int, Publication] = {}
         self._threads = Threads()
         self._sums = np.empty(0, np.float32)
-        """Memory for the sums of a merge, as large as any so far."""
+        """Memory for the sums of a merge, as large as the largest merge."""
         self._spares: dict[int, OuterState] = {}
-        """By fragment the state before the present one: memory for the next one."""
+        """State before the present one by fragment: memory for the next one."""
         self.pushes = Pushes(settings)
         self.committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""

@@ -23,11 +23,11 @@ _NS = 1e9
 
 @dataclass(slots=True)
 class _Counted:
-    """How a present member is counted."""
+    """Count of a present member."""
 
     member: Member
     ready: list[bool]
-    """By fragment, whether the member is ready for its round."""
+    """Whether the member is ready for the fragment's round, by fragment."""
     step_ns: int = 0
     own_step_s: float = 0.0
     is_waiting: bool = False

@@ -33,9 +33,9 @@ class Transfer:
     donor: Member
     receiver: Member
     begun_by_s: float
-    """When the donor must have begun to send; infinite once it has."""
+    """Latest beginning of the donor's sending; infinite once it has begun."""
     until_s: float
-    """When the receiver has waited long enough for donors."""
+    """Time after which the receiver has waited long enough for donors."""
 
 
 class Transfers:
@@ -45,7 +45,7 @@ class Transfers:
         self._wait_s_max = settings.start_patience_s
         self._membership = membership
         self.open: dict[int, Transfer] = {}
-        """By number."""
+        """Open requests by number."""
         self._requests = 0
         self._slow: set[tuple[str, int]] = set()
         """Learners, with their incarnation, that could not begin in time with a checkpoint."""
@@ -121,7 +121,7 @@ class Transfers:
         return self._membership.choose_donor({transfer.donor.epoch, transfer.receiver.epoch})
 
     def _another(self, now_s: float, transfer: Transfer) -> Sequence[Action]:
-        """Let another donor help, or the syncer if there is none or time is up."""
+        """Choose another donor, or the syncer if there is none or time is up."""
         self._close(transfer.request)
         donor = self._choose(transfer) if now_s < transfer.until_s else None
         return self._from(now_s, donor, transfer.receiver, until_s=transfer.until_s)

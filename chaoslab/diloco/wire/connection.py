@@ -54,7 +54,7 @@ class Connection:
         self.pings = Pings(pb.FromLearner, self._outbox)
         """Pings of this stream, with its meter."""
         self._failure = ""
-        """Why this end broke the stream off; empty if it did not."""
+        """Why this end closed the stream with an error; empty if it did not."""
         self._channel: grpc.Channel | None = None
         self._call: grpc.Call | None = None
         self._reader = threading.Thread(target=self._read, name="read", daemon=True)

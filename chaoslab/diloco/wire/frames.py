@@ -83,7 +83,7 @@ class Assembler(Generic[M]):
         self.payload_bytes_max = payload_bytes_max
         """Largest payload accepted, in bytes; may be changed from another thread."""
         self._header: M | None = None
-        """The message whose payload is arriving; None if there is none."""
+        """Message whose payload is arriving; None without one."""
         self._buffer = np.empty(0, np.uint8)
         self._filled = 0
         self._passed: tuple[M, np.ndarray[Any, Any], int] | None = None

@@ -40,7 +40,7 @@ class RefusalReason(StrEnum):
     """The peer said that it does not accept the syncer's certificate."""
     NO_CERTIFICATE = "no_certificate"
     UNTRUSTED_CERTIFICATE = "untrusted_certificate"
-    """Not signed by the authority."""
+    """Certificate without a signature by the authority."""
     EXPIRED_CERTIFICATE = "expired_certificate"
     """Expired or not valid yet."""
     OTHER_NAME = "other_name"

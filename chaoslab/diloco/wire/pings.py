@@ -34,7 +34,7 @@ class Pings(Generic[M]):
         return self.timer.meter
 
     def use_meter(self, meter: Meter) -> None:
-        """Send measurements to this meter from now on; what has arrived so far is added to it."""
+        """Send measurements to this meter from now on; earlier arrivals are added to it."""
         meter.take_over(self.meter)
         self.timer.meter = meter
 

@@ -169,7 +169,7 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
 
 
 def _refusal(error: OSError) -> RefusalReason:
-    """Why a handshake failed."""
+    """Reason for a failed handshake."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code in (_NOT_YET_VALID, _HAS_EXPIRED):
             return RefusalReason.EXPIRED_CERTIFICATE

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What all processes carry out: a function of `Inner`, with plain and array arguments."""
+    """Call on all processes: a function of `Inner`, with plain and array arguments."""
 
     do: str
     facts: Mapping[str, Any]

@@ -50,7 +50,7 @@ class Meeting:
         """
         found = (_wait_for_all if own.is_first else _come)(own, within_s)
         self.orders = [orders for orders, _ in found.values()]
-        """To every other host, by its number; or from host 0."""
+        """Channels to every other host, by its number; or from host 0."""
         for host, (_, heartbeats) in found.items():
             Heartbeats(
                 heartbeats,
@@ -88,7 +88,7 @@ def _wait_for_all(own: Membership, within_s: float) -> dict[int, tuple[Connectio
 def _complete(
     arrived: dict[tuple[int, str], dict[str, Connection]],
 ) -> dict[int, tuple[Connection, Connection]]:
-    """By host, the connections of the process that came last with all of them."""
+    """Connections by host of a complete group, given by its last process."""
     return {
         host: (found["orders"], found["heartbeats"])
         for (host, _), found in arrived.items()

@@ -21,7 +21,7 @@ class Membership:
     hosts: int
     """Number of hosts of the learner."""
     index: int
-    """Of this host; that of host 0 speaks to the syncer."""
+    """Number of this host; host 0 connects to the syncer."""
     meeting: str
     """Where the process of host 0 listens for the others: host:port, or @name for a socket of this
     machine's kernel."""
@@ -37,7 +37,7 @@ class Membership:
 
     @property
     def address(self) -> str | tuple[str, int]:
-        """`meeting` as sockets take it. ValueError if it is none."""
+        """`meeting` as sockets take it. ValueError if it is no address."""
         if self.meeting.startswith("@"):
             return "\0" + self.meeting[1:]
         host, colon, port = self.meeting.rpartition(":")
