@@ -67,7 +67,7 @@ class FragmentFunctions:
         return self._compiled(f"blend {self.blend!r}", function, shapes)
 
     def _compiled(self, name: str, function: Any, shapes: _Shapes) -> Any:
-        """`function` of two lists of tensors, compiled; `name` has all its inputs beside its code."""
+        """Compiled `function` of two lists of tensors; `name` has its inputs beside its code."""
         like = [self._sharding.like(shape) for shape in shapes]
         return self._executables.get(name, function, (like, like))
 
