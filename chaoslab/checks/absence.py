@@ -66,7 +66,7 @@ class Absence:
     """First accepted push of its new life, or the first round with it."""
     merged: tuple[Event[RoundMerged], ...] = ()
     """The rounds merged with it since."""
-    impostures: tuple[Event, ...] = ()
+    fenced_pushes: tuple[Event, ...] = ()
     """Pushes accepted from it under a membership that the syncer had ended."""
     counted: tuple[Event[EngineReported], ...] = ()
     """Restarts of its Job by its JobSet, by that one's own count."""
@@ -182,12 +182,14 @@ def _come_back(absence: Absence, history: History) -> Absence:
         if (event.payload.node, event.payload.action) == (absence.learner, "job_restart")
         and absence.gone_s <= event.time_s <= absence.until_s
     )
-    absence = replace(absence, impostures=_impostures(absence, history), counted=tuple(counted))
+    absence = replace(
+        absence, fenced_pushes=_fenced_pushes(absence, history), counted=tuple(counted)
+    )
     absence = _restarted(absence, history, _healing(absence))
     since, up = absence.since, absence.up
     if since is None or up is None:
         return absence
-    false = {event.seq for event in absence.impostures}
+    false = {event.seq for event in absence.fenced_pushes}
 
     def is_its(event: Event, said: Membership) -> bool:
         return said.incarnation == absence.incarnation and event.seq not in false
@@ -250,7 +252,7 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     )
 
 
-def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
+def _fenced_pushes(absence: Absence, history: History) -> tuple[Event, ...]:
     """Pushes accepted meanwhile under a membership that the syncer had already ended.
 
     The first end of a membership counts: one that comes to end twice was kept after the first.

@@ -276,7 +276,7 @@ def _said_of_targets(story: FaultStory) -> Iterator[str]:
 _SILENT_ROUNDS = 12
 
 
-class Left(StrEnum):
+class StopReason(StrEnum):
     """How a learner that was back stopped working before training ended."""
 
     DIED = "died"
@@ -286,20 +286,20 @@ class Left(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Since:
+class LaterWork:
     """Work of a learner from its last return to the end of training, or to its next fault."""
 
     rounds: int
     """Rounds that were merged since."""
     contributed: int
     """Those of them that it contributed to."""
-    left: Left | None = None
+    left: StopReason | None = None
     """How it stopped working before training ended; None if it worked to the end."""
     left_s: float | None = None
     """Time at which it stopped: its death, its end as a member, or its last contribution."""
 
 
-def afterwards(history: History, found: Mapping[str, Return]) -> Mapping[str, Since]:
+def afterwards(history: History, found: Mapping[str, Return]) -> Mapping[str, LaterWork]:
     """Later work of each learner that is back."""
     return {
         learner: _since(history, learner, back_s)
@@ -321,7 +321,7 @@ def _backs_s(history: History, learner: str) -> Iterator[float]:
             yield heard.time_s
 
 
-def _since(history: History, learner: str, back_s: float) -> Since:
+def _since(history: History, learner: str, back_s: float) -> LaterWork:
     again_s = (one.gone_s for one in absences(history) if one.learner == learner)
     end_s = min([training_end_s(history), *(gone_s for gone_s in again_s if gone_s > back_s)])
     rounds = [
@@ -337,17 +337,17 @@ def _since(history: History, learner: str, back_s: float) -> Since:
     last_s = given[-1] if given else back_s
     left, left_s = _left(history, learner, last_s, end_s)
     if left is None and sum(time_s > last_s for time_s in rounds) >= _SILENT_ROUNDS:
-        left, left_s = Left.SILENT, last_s
-    return Since(rounds=len(rounds), contributed=len(given), left=left, left_s=left_s)
+        left, left_s = StopReason.SILENT, last_s
+    return LaterWork(rounds=len(rounds), contributed=len(given), left=left, left_s=left_s)
 
 
 def _left(
     history: History, learner: str, last_s: float, end_s: float
-) -> tuple[Left | None, float | None]:
+) -> tuple[StopReason | None, float | None]:
     """How it stopped working after its last contribution, if it did."""
     for died in history.between(last_s, end_s, NodeExited):
         if died.payload.node == learner and died.time_s < end_s:
-            return Left.DIED, round(died.time_s, 3)
+            return StopReason.DIED, round(died.time_s, 3)
     for dropped in of_learner_between(history, MemberLeft, learner, last_s, end_s):
         if dropped.payload.reason is not LeaveReason.SAID_GOODBYE and dropped.time_s < end_s:
             return Left.DROPPED, round(dropped.time_s, 3)

@@ -124,7 +124,7 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
     for outage in outages(history):
         for name, heard in outage.returns.items():
             reasons += [(name, outage.gone_s, heard.time_s if heard else outage.until_s)]
-        reasons += [(name, outage.gone_s, outage.until_s) for name in outage.lent]
+        reasons += [(name, outage.gone_s, outage.until_s) for name in outage.temporary]
     excused = union_by_name(reasons)
     for event in before_the_end(history, history.of(MemberSuspected, MemberLeft)):
         learner, time_s = event.payload.learner, event.time_s

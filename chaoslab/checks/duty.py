@@ -350,11 +350,11 @@ def _is_gone(history: History, left: Event[LearnerLeft]) -> bool:
     learner, life = left.payload.life
     exits = before_the_end(history, history.of(NodeExited))
     ends = {(event.payload.node, event.payload.incarnation) for event in exits}
-    lent = any(
+    temporary = any(
         story.brings_in
         and story.healing
         and story.healing.seq < left.seq
         and learner in story.targets
         for story in history.faults
     )
-    return lent or (learner, life) in ends
+    return temporary or (learner, life) in ends

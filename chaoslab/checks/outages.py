@@ -54,7 +54,7 @@ class Outage:
     """Longest start of a new process until it is ready."""
     returns: Mapping[str, Event | None]
     """Each learner that was cut off, and the first of its work that was accepted again."""
-    lent: frozenset[str]
+    temporary: frozenset[str]
     """Learners that were brought in, and asked to leave before all was over: not awaited."""
     unheard_s: Mapping[str, float]
     """Learners that were not heard from the heal until a fault of their own took them away, and how
@@ -139,8 +139,8 @@ def whole_s(history: History, outage: Outage) -> float | None:
 
 
 def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:
-    since, lent = story.healing, _lent(history, until_s)
-    members = members_before(history, story.injecting).keys() - lent
+    since, temporary = story.healing, _temporary(history, until_s)
+    members = members_before(history, story.injecting).keys() - temporary
     taken_s = _taken_s(history, story, until_s)
     ready = None
     if since is not None:
@@ -156,7 +156,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
             learner: heard(history, learner, since, until_s) if since else None
             for learner in sorted(members - taken_s.keys())
         },
-        lent=lent,
+        temporary=temporary,
         unheard_s={
             learner: gone_s - since.time_s
             for learner, gone_s in taken_s.items()
@@ -188,14 +188,14 @@ def _taken_s(history: History, story: FaultStory, until_s: float) -> Mapping[str
     return found
 
 
-def _lent(history: History, until_s: float) -> frozenset[str]:
+def _temporary(history: History, until_s: float) -> frozenset[str]:
     """Learners that the last injection on them had let go of by then."""
-    lent: set[str] = set()
+    temporary: set[str] = set()
     for story in history.faults:
         if story.brings_in and story.injecting.time_s < until_s:
             has_ended = story.healing is not None and story.healing.time_s < until_s
-            (lent.update if has_ended else lent.difference_update)(story.targets)
-    return frozenset(lent)
+            (temporary.update if has_ended else temporary.difference_update)(story.targets)
+    return frozenset(temporary)
 
 
 def heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:

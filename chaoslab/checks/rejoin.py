@@ -65,7 +65,7 @@ class Rejoin:
     def judge(self, history: History) -> Finding:
         """Judge each absence and arrival; one that was left too little time is a doubt."""
         came = list(arrivals(history))
-        found = [one for one in absences(history) if one.was_to_be_healed or one.impostures]
+        found = [one for one in absences(history) if one.was_to_be_healed or one.fenced_pushes]
         finals = {absence.learner: absence for absence in found}
         back = [absence for absence in found if absence.accepted is not None]
         waited_s = [absence.waited_s for absence in back]
@@ -114,12 +114,12 @@ class Rejoin:
 
         `usual_s`: the longest return. `is_final`: the plan gives this learner back no later.
         """
-        if absence.impostures:
+        if absence.fenced_pushes:
             text = (
                 f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
-                f"accepted at {absence.impostures[0].time_s:.1f} s"
+                f"accepted at {absence.fenced_pushes[0].time_s:.1f} s"
             )
-            return _violation(Code.FORMER_SELF_ACCEPTED, absence, text, absence.impostures[0])
+            return _violation(Code.FORMER_SELF_ACCEPTED, absence, text, absence.fenced_pushes[0])
         if absence.since is None:
             text = f"training ended before {absence} was healed"
             return Doubt(Code.TOO_LITTLE_TIME, text)

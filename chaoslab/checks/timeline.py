@@ -183,7 +183,7 @@ def training_end(history: History) -> Event | None:
     return ends[0] if ends else None
 
 
-def farewells(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
+def leaves_at_end(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
     """Words of learners by which they end because training did, in order."""
     for event in history.of(LearnerLeft, LearnerFinal):
         said = event.payload

@@ -209,23 +209,21 @@ def _entry(
 _ROUNDING_TOKENS = 1.0
 
 
-def believed(accounts: Accounts) -> Iterator[Violation]:
+def claimed_commits(accounts: Accounts) -> Iterator[Violation]:
     """Committed tokens by a learner's account at its adoptions, against the syncer's."""
-    believed: dict[tuple[Incarnation, str], float] = defaultdict(float)
+    claimed: dict[tuple[Incarnation, str], float] = defaultdict(float)
     wrong: set[tuple[Incarnation, str]] = set()
     for life, fragment, event in accounts.adoptions():
         line, version = (life, fragment), event.payload.version
-        believed[line] += event.payload.committed_tokens
+        claimed[line] += event.payload.committed_tokens
         if line in wrong or version > accounts.newest.get(fragment, 0):
             continue
         booked = accounts.committed(life, fragment, version)
         text = ""
         if event.payload.discarded_tokens < 0:
             text = "was told that more of its work is committed than it has done"
-        elif believed[line] != booked:
-            text = (
-                f"believes {believed[line]:.0f} tokens committed, the syncer's books {booked:.0f}"
-            )
+        elif claimed[line] != booked:
+            text = f"believes {claimed[line]:.0f} tokens committed, the syncer's books {booked:.0f}"
         if text:
             wrong.add(line)
             what = f"{life[0]}, adopting version {version} of fragment {fragment}, "

@@ -23,9 +23,9 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import (
     ENDING_S,
     before_the_end,
-    farewells,
     is_script,
     launchers,
+    leaves_at_end,
     training_end,
 )
 from chaoslab.checks.violations import Doubt, Violation
@@ -81,7 +81,7 @@ def left_early(history: History) -> Iterator[Violation]:
     end = training_end(history)
     if end is None or end.kind is not Kind.SYNCER_STOPPED:
         return
-    for left in farewells(history):
+    for left in leaves_at_end(history):
         if left.time_s < end.time_s - _SLACK_S:
             learner = left.payload.learner
             text = (

@@ -25,8 +25,8 @@ from chaoslab.checks.answer_checks import (
 from chaoslab.checks.answers import (
     STATUSES,
     Injected,
+    LaterWork,
     Return,
-    Since,
     afterwards,
     injections,
     longest_gap_s,
@@ -95,7 +95,7 @@ class Verdict:
     """Longest time without a merged round since the baseline; None: unknown."""
     learners_rejoined: Mapping[str, Return]
     """Every learner that a fault took away."""
-    worked_since: Mapping[str, Since] = field(default_factory=dict)
+    worked_since: Mapping[str, LaterWork] = field(default_factory=dict)
     """Work of each learner that is back, from then on."""
     work_lost: WorkLost | None = None
     """What faults destroyed of the learners' work; None: the baseline measured no step times."""

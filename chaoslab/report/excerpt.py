@@ -29,7 +29,7 @@ _NODES_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TimelineLine:
     """One line of a timeline."""
 
     seq: int
@@ -47,18 +47,18 @@ def problems(verdict: Verdict) -> Sequence[Finding]:
     return ()
 
 
-def told(history: History, verdict: Verdict | None = None) -> list[Told]:
+def timeline_lines(history: History, verdict: Verdict | None = None) -> list[TimelineLine]:
     """Every notable event in order, and those that a finding rests on, notable or not."""
     view = RunStory()
     marked = {seq for one in (problems(verdict) if verdict else ()) for seq in one.evidence}
     return [
-        Told(seq=event.seq, sentence=sentence, is_marked=event.seq in marked)
+        TimelineLine(seq=event.seq, sentence=sentence, is_marked=event.seq in marked)
         for event in history.events
         for sentence in view.see(event) or _sampled(event, is_wanted=event.seq in marked)
     ]
 
 
-def excerpt(lines: Sequence[Told]) -> Iterator[Told | int]:
+def excerpt(lines: Sequence[TimelineLine]) -> Iterator[TimelineLine | int]:
     """The lines around each mark, or if none is marked, those with a tone from the first fault on;
     and how many are left out in between.
     """
@@ -66,7 +66,7 @@ def excerpt(lines: Sequence[Told]) -> Iterator[Told | int]:
     faults = (line.seq for line in lines if line.sentence.tone is Tone.FAULT)
     first_fault = next(faults, 0)
 
-    def is_near(line: Told) -> bool:
+    def is_near(line: TimelineLine) -> bool:
         if not marks_s:
             return line.sentence.tone is not Tone.PLAIN and line.seq >= first_fault
         return any(abs(line.sentence.time_s - mark_s) <= AROUND_S for mark_s in marks_s)

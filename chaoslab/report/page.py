@@ -22,12 +22,12 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.console import beside
 from chaoslab.report.excerpt import (
     AROUND_S,
-    Told,
+    TimelineLine,
     excerpt,
     journal_lines,
     nodes_behind,
     problems,
-    told,
+    timeline_lines,
 )
 from chaoslab.report.files import REPORT_HTML
 from chaoslab.report.hints import Record, hint
@@ -87,8 +87,8 @@ def run_page(
         first: RenderableType = Text(
             f"not judged yet; the record lies in {path}", style=STYLES[Tone.FAULT]
         )
-        return Group(first, Text(), *_timeline(told(history)))
-    lines = told(history, verdict)
+        return Group(first, Text(), *_timeline(timeline_lines(history)))
+    lines = timeline_lines(history, verdict)
     shown = lines if whole else list(excerpt(lines))
     directory = RunDirectory(path=path.absolute())
     nodes = nodes_behind(problems(verdict), directory)
@@ -102,10 +102,10 @@ def run_page(
     )
 
 
-def _timeline(lines: Sequence[Told | int]) -> Iterator[RenderableType]:
+def _timeline(lines: Sequence[TimelineLine | int]) -> Iterator[RenderableType]:
     yield Text("Timeline", style="bold")
     is_cut = any(isinstance(line, int) for line in lines)
-    if any(isinstance(line, Told) and line.is_marked for line in lines):
+    if any(isinstance(line, TimelineLine) and line.is_marked for line in lines):
         near = f"; {AROUND_S:.0f} s around each, --all shows the rest" if is_cut else ""
         yield Text(f"▶ marks what the findings rest on{near}", style="dim")
     elif is_cut:
@@ -118,7 +118,7 @@ def _left_out(count: int) -> Text:
     return Text(f"         …  {plural(count, 'line')} left out", style="dim")
 
 
-def _line(line: Told) -> Table:
+def _line(line: TimelineLine) -> Table:
     said = line.sentence
     style = f"{STYLES[said.tone]} {'bold' if line.is_marked else ''}".strip()
     mark = "▶" if line.is_marked else " "

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 
 from chaoslab.checks.answer_checks import asked
-from chaoslab.checks.answers import Left, Return, Since
+from chaoslab.checks.answers import LaterWork, Return, StopReason
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.node_clocks import as_it_happened
@@ -36,9 +36,9 @@ _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}
 _WORDS = {True: "yes", False: "NO", None: "unknown"}
 
 _LEFT = {
-    Left.DIED: "died at",
-    Left.DROPPED: "was dropped at",
-    Left.SILENT: "contributed no more after",
+    StopReason.DIED: "died at",
+    StopReason.DROPPED: "was dropped at",
+    StopReason.SILENT: "contributed no more after",
 }
 
 OUTCOME_TONES: Mapping[Outcome, Tone] = {
@@ -171,7 +171,7 @@ def _returned(back: Return) -> str:
     return f" {delay(back.after_s)}"
 
 
-def _since(since: Since | None) -> str:
+def _since(since: LaterWork | None) -> str:
     """, and contributed to 143 of 147 rounds since, then died at 29.6 s"""
     if since is None:
         return ""

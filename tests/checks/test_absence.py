@@ -42,7 +42,7 @@ def test_what_is_accepted_from_an_ended_membership_is_an_imposture(ends_twice: b
         story.learners["learner-2"].epoch = 3
         story.drop("learner-2", reason="said_goodbye")
     (absence,) = absences(story.end().history())
-    assert [event.kind for event in absence.impostures] == [Kind.PUSH_ACCEPTED]
+    assert [event.kind for event in absence.fenced_pushes] == [Kind.PUSH_ACCEPTED]
 
 
 def crash_loop() -> Story:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.checks.answers import Left, Since, afterwards, returns
+from chaoslab.checks.answers import LaterWork, StopReason, afterwards, returns
 from tests.histories import Story
 
 
@@ -10,7 +10,7 @@ def back() -> Story:
     return Story().baseline().kill("learner-1").train(6).heal().train(6)
 
 
-def since(story: Story) -> Since | None:
+def since(story: Story) -> LaterWork | None:
     history = story.end().history()
     return afterwards(history, returns(history, within_s=10.0)).get("learner-1")
 
@@ -19,14 +19,14 @@ def since(story: Story) -> Since | None:
     ("story", "left"),
     [
         (back().train(12), None),
-        (back().strike("learner-1").train(12), Left.DIED),
-        (back().freeze("learner-1").train(6).drop("learner-1").train(14), Left.DROPPED),
-        (back().mute("learner-1").train(12), Left.SILENT),
+        (back().strike("learner-1").train(12), StopReason.DIED),
+        (back().freeze("learner-1").train(6).drop("learner-1").train(14), StopReason.DROPPED),
+        (back().mute("learner-1").train(12), StopReason.SILENT),
         (back().kill("learner-1", for_s=None).train(12), None),
     ],
     ids=["works", "dies", "hangs", "is silent", "is taken away for good"],
 )
-def test_how_it_ended_is_told(story: Story, left: Left | None) -> None:
+def test_how_it_ended_is_told(story: Story, left: StopReason | None) -> None:
     found = since(story)
     assert found is not None
     assert found.left is left

@@ -27,7 +27,7 @@ from chaoslab.record.history import History
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON, JournalFile
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.report import hints
-from chaoslab.report.excerpt import told
+from chaoslab.report.excerpt import timeline_lines
 from chaoslab.report.files import VERDICT_JSON, junit_xml, read_verdict, report_md, verdict_json
 from chaoslab.report.page import run_page
 from chaoslab.report.web.page import page, page_data, record_facts
@@ -104,7 +104,7 @@ def _judged(directory: RunDirectory, checks: Sequence[Check]) -> Verdict | None:
     except ChaoslabError as error:
         str(error).encode()
         return None
-    for sentence in (line.sentence for line in told(history)):
+    for sentence in (line.sentence for line in timeline_lines(history)):
         sentence.text.encode()
     for text in (
         junit_xml(verdict, history, directory.path),

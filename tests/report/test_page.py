@@ -15,7 +15,7 @@ from chaoslab.checks.verdict import judge
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.history import History
 from chaoslab.record.journal_file import Seal
-from chaoslab.report.excerpt import told
+from chaoslab.report.excerpt import timeline_lines
 from chaoslab.report.hints import Record
 from chaoslab.report.page import run_page, verdict_page
 from tests.histories import Story, half_killed
@@ -106,7 +106,7 @@ def test_a_marked_line_is_told_in_words_and_if_it_cannot_be_read_by_its_kind(
         story.events[seq] = replace(story.events[seq], data=data)
     finding = Finding(check="x", outcome=Outcome.FAIL, reason="x", evidence=(seq,))
     history = story.history()
-    lines = told(history, replace(judge(history, []), findings=(finding,)))
+    lines = timeline_lines(history, replace(judge(history, []), findings=(finding,)))
     (marked,) = (line.sentence.text for line in lines if line.is_marked)
     assert shown in marked
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaoslab.checks.answers import Left
+from chaoslab.checks.answers import StopReason
 from chaoslab.checks.base import Unit
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
@@ -89,7 +89,7 @@ def test_what_came_after_a_return_is_told_and_is_no_plain_yes() -> None:
         since = verdict.worked_since["learner-3"]
         assert (rejoined.word, rejoined.tone) == ("yes", tone)
         assert f"{since.contributed:,} of {since.rounds:,} rounds" in rejoined.text
-        assert (since.left is Left.DIED) is (tone is Tone.FAULT)
+        assert (since.left is StopReason.DIED) is (tone is Tone.FAULT)
 
 
 def heard_late(history: History) -> History:

@@ -28,7 +28,7 @@ from chaoslab.core.events import Json
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.report.excerpt import told
+from chaoslab.report.excerpt import timeline_lines
 from chaoslab.report.files import read_verdict
 from chaoslab.report.hints import Record
 from chaoslab.report.page import run_page, verdict_page
@@ -155,7 +155,7 @@ def _show(
             "seq": one.seq,
             "is_marked": one.is_marked,
         }
-        for one in told(history, verdict)
+        for one in timeline_lines(history, verdict)
     ]
     found = verdict.to_json() if verdict else None
     print_result(
