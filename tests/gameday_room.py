@@ -28,7 +28,7 @@ GAMEDAY = GameDay(owner="Ann", hypotheses={"half-dies": "training goes on"})
 
 
 @dataclass
-class Room:
+class OperatorConsole:
     """Puts orders into the inbox when the record shows what they wait for."""
 
     inbox: Inbox
@@ -64,10 +64,10 @@ def staged(
     plan: FaultPlan,
     injections: Sequence[Injection],
     keep: bool = False,
-) -> tuple[Stage, Room]:
+) -> tuple[Stage, OperatorConsole]:
     """A game-day that is ready to go, and the room that gives these orders."""
     inbox = Inbox(keep=keep)
-    room = Room(inbox, list(orders))
+    room = OperatorConsole(inbox, list(orders))
     return Stage(folder, injections, plan=plan, inbox=inbox, observers=[room]), room
 
 

@@ -17,7 +17,7 @@ from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.history import FaultStory, History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.operators import Inbox, Order
-from tests.gameday_room import OTHER, SPEC, Room, ask, kind, plan_of
+from tests.gameday_room import OTHER, SPEC, OperatorConsole, ask, kind, plan_of
 from tests.stage import HALF, Stage
 
 PLAN = """
@@ -101,7 +101,7 @@ def sealed_day(
     inbox = Inbox(keep=keep, sealed=(one,))
     plan: FaultPlan = replace(PLANNED, limits=limits or Limits())
 
-    room = Room(inbox, list(orders))
+    room = OperatorConsole(inbox, list(orders))
     history = Stage(folder, [HALF], plan=plan, inbox=inbox, observers=[room]).execute()
     assert not room.on, "an order was never given"
     return history

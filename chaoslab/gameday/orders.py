@@ -60,7 +60,7 @@ class Names:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class OperatorConsole:
     """The people at one keyboard, and the run that their orders go to."""
 
     plan: FaultPlan
@@ -74,7 +74,7 @@ class Room:
         return Names.of(self.plan)
 
 
-class Said(NamedTuple):
+class ParsedLine(NamedTuple):
     """A line in its parts."""
 
     by: str
@@ -83,12 +83,12 @@ class Said(NamedTuple):
     rest: str
 
 
-def said(line: str, *, by: str) -> Said:
+def said(line: str, *, by: str) -> ParsedLine:
     """Who says what: `Bo> note it is slow` is Bo's, a line without a name is of `by`."""
     named = _WHO.fullmatch(line)
     person, text = (named[1], named[2]) if named else (by, line)
     word, _, rest = text.strip().partition(" ")
-    return Said(person, word, rest.strip())
+    return ParsedLine(person, word, rest.strip())
 
 
 def order_of(line: str, *, by: str, names: Names) -> Order:

@@ -17,7 +17,7 @@ from typing import Final, Self, TextIO
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.payloads import FaultHeld
-from chaoslab.gameday.orders import FORMS, HELP, Room, help_lines, said
+from chaoslab.gameday.orders import FORMS, HELP, OperatorConsole, help_lines, said
 from chaoslab.gameday.script import Script, line_of
 from chaoslab.plan.file.document import printable
 from chaoslab.report.console import Plain
@@ -32,7 +32,12 @@ class Printed:
     """Implements `report.console.Screen` in lines, and takes in those that people type."""
 
     def __init__(
-        self, keyboard: TextIO | None, stream: TextIO, story: RunStory, room: Room, script: Script
+        self,
+        keyboard: TextIO | None,
+        stream: TextIO,
+        story: RunStory,
+        room: OperatorConsole,
+        script: Script,
     ) -> None:
         """`keyboard`: where lines of the script come from as it goes on; None: nowhere."""
         self._keyboard, self._stream, self._room, self._script = keyboard, stream, room, script

@@ -20,7 +20,7 @@ from chaoslab.plan.model import Injection
 from chaoslab.record.history import History
 from chaoslab.record.journal import Observer
 from chaoslab.run.operators import Ask, Inbox, Note, Order
-from tests.gameday_room import SECOND, Room, kind, plan_of
+from tests.gameday_room import SECOND, OperatorConsole, kind, plan_of
 from tests.stage import HALF, Stage, ending
 
 PLAN = plan_of()
@@ -45,7 +45,7 @@ def played(
     script = Script(inbox, lines, by="Ann", holds=sorted(PLAN.held))
     if is_alone:
         script.end()
-    watching: list[Observer] = [script, Room(inbox, list(others))]
+    watching: list[Observer] = [script, OperatorConsole(inbox, list(others))]
     plan = replace(PLAN, limits=replace(PLAN.limits, timeout_s=timeout_s))
     stage = Stage(folder, (half, SECOND), plan=plan, inbox=inbox, observers=watching)
     return stage.execute(), script

@@ -14,7 +14,7 @@ from chaoslab.core.payloads import FaultInjecting
 from chaoslab.gameday.live.access import Denied, Role
 from chaoslab.gameday.live.bodies import Remark
 from chaoslab.gameday.live.picture import Picture, Told
-from chaoslab.gameday.orders import Names, Room
+from chaoslab.gameday.orders import Names, OperatorConsole
 from chaoslab.gameday.script import Script, read_script
 from chaoslab.gameday.terminal import Printed
 from chaoslab.plan.model import Injection
@@ -82,7 +82,7 @@ def spied() -> tuple[Spy, Sequence[Injection], JudgedRun]:
     lines = read_script(DAY, source="day", by="Ann", names=Names.of(plan.plan))
     script = Script(inbox, lines, by="Ann", holds=plan.plan.held)
     spy = Spy(plan, io.StringIO())
-    room = Room(plan=plan.plan, by="Ann", inbox=inbox)
+    room = OperatorConsole(plan=plan.plan, by="Ann", inbox=inbox)
     terminal = Printed(None, spy.stream, RunStory(plan.plan.training.stop), room, script)
     script.end()
     watching: list[Observer] = [spy, terminal, script]

@@ -14,7 +14,7 @@ import pytest
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import Action, FaultInjected, OperatorNoted
 from chaoslab.gameday import terminal
-from chaoslab.gameday.orders import Room
+from chaoslab.gameday.orders import OperatorConsole
 from chaoslab.gameday.script import Script
 from chaoslab.gameday.terminal import COMMANDS, CTRL_C, KEPT, Printed
 from chaoslab.report.story import RunStory
@@ -48,7 +48,7 @@ class Watched(Inbox):
 def printed(keyboard: Any, inbox: Inbox) -> tuple[Printed, Script, io.StringIO]:
     """The lines, the script that those of people belong to, and what is shown."""
     script, shown = Script(inbox, by="Ann", holds=sorted(PLAN.held)), io.StringIO()
-    room = Room(plan=PLAN, by="Ann", inbox=inbox)
+    room = OperatorConsole(plan=PLAN, by="Ann", inbox=inbox)
     return Printed(keyboard, shown, RunStory(PLAN.training.stop), room, script), script, shown
 
 

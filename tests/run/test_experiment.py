@@ -278,13 +278,13 @@ def test_a_game_day_may_take_its_length_whatever_the_limit_of_the_plan(tmp_path:
     plan = replace(PLAN, faults=(spec,), limits=short, twin=True, gameday=GameDay(length_s=400.0))
     inbox = Inbox()
 
-    class Room:
+    class OperatorConsole:
         def see(self, event: Event) -> None:
             if event.kind is Kind.ROUND_MERGED and event.data["round"] == 200:
                 inbox.put(Ask(by="Ann", action=Action.GO))
 
     fleets = FakeFleets()
-    directory = conducted(tmp_path, plan, fleets=fleets, observers=[Room()], inbox=inbox)
+    directory = conducted(tmp_path, plan, fleets=fleets, observers=[OperatorConsole()], inbox=inbox)
     history = history_of(directory)
     assert directory.facts["outcome"] == "completed"
     assert directory.facts["gameday"] is True

@@ -42,7 +42,7 @@ from chaoslab.gameday.as_plan import as_plan as as_plan_of
 from chaoslab.gameday.as_plan import unplanned
 from chaoslab.gameday.charter import charter_page, without_victims
 from chaoslab.gameday.debrief import write_debrief
-from chaoslab.gameday.orders import Names, Room
+from chaoslab.gameday.orders import Names, OperatorConsole
 from chaoslab.gameday.script import Line, Script, is_ended_by, read_script
 from chaoslab.gameday.sealing import draw, drawn_from
 from chaoslab.gameday.terminal import Printed, is_at_hand
@@ -274,7 +274,7 @@ def _room(
     *,
     is_served: bool,
     sealed: Sequence[Injection],
-) -> tuple[Room, Sequence[Line]]:
+) -> tuple[OperatorConsole, Sequence[Line]]:
     """Who gives orders, and those of the script; PlanError as of its lines."""
     if not by.strip() or not by.isprintable():
         raise PlanError("--by: write a name")
@@ -289,7 +289,7 @@ def _room(
     text = _text_of(script) if script else ""
     lines = read_script(text, source=source, by=by, names=names)
     keep = is_served or (is_ended_by(lines) if script else _has_people())
-    return Room(plan=shown, by=by, inbox=Inbox(keep=keep, sealed=sealed)), lines
+    return OperatorConsole(plan=shown, by=by, inbox=Inbox(keep=keep, sealed=sealed)), lines
 
 
 def _text_of(script: str) -> str:
@@ -328,7 +328,7 @@ def _write_plan(run: str, out: Path, path: Path, *, as_json: bool) -> None:
 # ---------------------------------------------------------------- the run
 
 
-def _screen(room: Room, script: Script, *, is_alone: bool) -> Printed:
+def _screen(room: OperatorConsole, script: Script, *, is_alone: bool) -> Printed:
     """What happens, in lines; of a script that is not alone, with those that people type."""
     if is_alone:
         script.end()

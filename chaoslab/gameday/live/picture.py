@@ -29,7 +29,7 @@ from chaoslab.report.web.picture import live_data
 Message: TypeAlias = Mapping[str, Json]
 
 
-class Told(NamedTuple):
+class RoleMessages(NamedTuple):
     """A message, as it is for each role."""
 
     operators: Message
@@ -100,7 +100,7 @@ class Picture:
         """Whether events of this kind change anything here."""
         return kind in _OWN or RunStory.cares_for(kind)
 
-    def see(self, event: Event) -> tuple[Told, ...]:
+    def see(self, event: Event) -> tuple[RoleMessages, ...]:
         """Take one event in; the messages that it is worth."""
         sentences: Iterable[Sentence] = self.story.see(event)
         try:
@@ -109,7 +109,7 @@ class Picture:
                     return (self._acted(acted), *self._of_order(acted, sentences))
                 case payloads.OperatorRefused() as refused:
                     answer = _answer(refused.by, refused.spec, refused.asked, refused.reason)
-                    return Told(answer, answer), *map(self._numbered, sentences)
+                    return RoleMessages(answer, answer), *map(self._numbered, sentences)
                 case payloads.OperatorPredicted() as predicted:
                     sentences = [self._predicted(predicted, event.time_s)]
                 case payloads.FaultInjecting() as begun:
@@ -119,7 +119,7 @@ class Picture:
         is_of_start = event.kind in _START_LINES and self.story.phase in _START
         return tuple(self._numbered(one, is_of_start=is_of_start) for one in sentences)
 
-    def _acted(self, said: payloads.OperatorActed) -> Told:
+    def _acted(self, said: payloads.OperatorActed) -> RoleMessages:
         """Note the result of an order."""
         is_hidden = said.action in _NAMES_TARGETS
         if is_hidden:
@@ -128,11 +128,11 @@ class Picture:
             self.is_kept = False
         asked = f"{said.action} {said.spec}".rstrip()
         answer = _answer(said.by, said.spec, asked, said.reason, is_done=True)
-        return Told(answer, {**answer, "reason": ""} if is_hidden else answer)
+        return RoleMessages(answer, {**answer, "reason": ""} if is_hidden else answer)
 
     def _of_order(
         self, said: payloads.OperatorActed, sentences: Iterable[Sentence]
-    ) -> Iterable[Told]:
+    ) -> Iterable[RoleMessages]:
         """Sentence of an order, for viewers without the targets of the fault."""
         is_hidden = said.action in _NAMES_TARGETS
         for one in sentences:
@@ -164,7 +164,7 @@ class Picture:
             "tone": sentence.tone.value,
             "is_of_start": is_of_start,
         }
-        return Told(message, {**message, "text": for_viewers or sentence.text})
+        return RoleMessages(message, {**message, "text": for_viewers or sentence.text})
 
     # ---------------------------------------------------------------- the state
 

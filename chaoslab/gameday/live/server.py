@@ -208,7 +208,7 @@ class LivePage:
         async with asyncio.TaskGroup() as tasks:
             pump = tasks.create_task(self.stream.pump())
             tasks.create_task(self._ended(server))
-            await server.serve(sockets=[_Door(fileno=self._socket.dup().detach())])
+            await server.serve(sockets=[_LimitedListener(fileno=self._socket.dup().detach())])
             pump.cancel()
 
     async def _ended(self, server: uvicorn.Server) -> None:
@@ -222,7 +222,7 @@ class LivePage:
 # ---------------------------------------------------------------- connections
 
 
-class _Door(socket.socket):
+class _LimitedListener(socket.socket):
     """A socket that listens, and closes what comes while too many connections are open."""
 
     def __init__(self, *, fileno: int) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 from chaoslab.core.events import Event, Kind, encode
 from chaoslab.gameday.live.access import Denied, Role, Visit
-from chaoslab.gameday.live.picture import Message, Picture, Told
+from chaoslab.gameday.live.picture import Message, Picture, RoleMessages
 from chaoslab.report.sentences import is_notable
 
 _EVENTS_MOST: Final = 200_000
@@ -54,7 +54,7 @@ class Stream:
         self.restarts = 0
         """Number of restarts of the server."""
         self._events: deque[Event] = deque(maxlen=most_events)
-        self._told: deque[Told] = deque(maxlen=_MESSAGES_KEPT)
+        self._told: deque[RoleMessages] = deque(maxlen=_MESSAGES_KEPT)
         self._told_in_all = 0
         self._drawn = 0
         """Number of pictures that were due."""
