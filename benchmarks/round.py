@@ -37,7 +37,7 @@ from chaoslab.diloco.model.fragments import FloatArray, TensorSpec, specs_to_jso
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.program import Syncer
-from chaoslab.diloco.syncer.pushes import Given, Update
+from chaoslab.diloco.syncer.pushes import MergeInput, Update
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.work import Work
@@ -205,7 +205,7 @@ def _examined(
     return found
 
 
-def _given(state: SyncerState, updates: Mapping[int, Update], number: int) -> Given:
+def _given(state: SyncerState, updates: Mapping[int, Update], number: int) -> MergeInput:
     for epoch, update in updates.items():
         state.pushes.keep(number, epoch, update)
     contributions = tuple(

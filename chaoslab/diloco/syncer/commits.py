@@ -26,7 +26,7 @@ from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.messages import identity
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import Given
+from chaoslab.diloco.syncer.pushes import MergeInput
 from chaoslab.diloco.syncer.resume import commit_record
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.syncer.work import Work
@@ -95,7 +95,7 @@ class Commits:
 
         def reserve() -> None:
             with suppress(StillRefused):  # a syncer that ends assigns no more numbers
-                self._writes.insist(lambda: self._syncer_state.reserve(numbers))
+                self._writes.retry(lambda: self._syncer_state.reserve(numbers))
 
         def reserved(_: None) -> None:
             self._is_reserving = False
@@ -110,7 +110,9 @@ class Commits:
 
     # ------------------------------------------------------------ on the thread that keeps order
 
-    def _commit(self, action: Merge, given: Given, line: CommitRecord) -> tuple[Merge, Publication]:
+    def _commit(
+        self, action: Merge, given: MergeInput, line: CommitRecord
+    ) -> tuple[Merge, Publication]:
         self._phases.reach(Phase.QUORUM, **action.place)
         state, cosines = self._syncer_state.merge(action.fragment, given)
         compared = tuple(replace(one, cosine=cosines[one.epoch]) for one in action.contributions)
@@ -126,7 +128,7 @@ class Commits:
                 )
         self._phases.reach(Phase.BEFORE_WRITE, **action.place)
         self._await_announcement()
-        took_s = self._writes.insist(lambda: self._syncer_state.store(line, state))
+        took_s = self._writes.retry(lambda: self._syncer_state.store(line, state))
         self._announced.clear()
         self._emit(RoundStored, **action.place, took_s=took_s)
         self._phases.reach(Phase.WRITTEN, **action.place)

@@ -38,7 +38,7 @@ class DiskWrites:
         self._snapshots_refused_s: float | None = None
         """Time since which no snapshot was accepted; None if the last one was."""
 
-    def insist(self, write: Callable[[], None]) -> float:
+    def retry(self, write: Callable[[], None]) -> float:
         """Write, again while the disk refuses; seconds of the last try.
 
         StillRefused if the syncer ends meanwhile, HasBegun at once.

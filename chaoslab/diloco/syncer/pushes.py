@@ -47,7 +47,7 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class MergeInput:
     """Everything that is merged in one round, in the order of its merge."""
 
     contributions: Sequence[Contribution]
@@ -87,7 +87,7 @@ class Pushes:
         """Keep an update for its round."""
         self._kept[round_, epoch] = update
 
-    def of(self, action: Merge) -> Given:
+    def of(self, action: Merge) -> MergeInput:
         """Remove and return the updates of a merge, in order of the learners' names."""
         ordered = sorted(action.contributions, key=lambda c: c.learner)
         updates = [self._kept[action.round, c.epoch] for c in ordered]
@@ -97,7 +97,7 @@ class Pushes:
         ]
         excesses = self._norms.judge(action.fragment, sizes)
         self.forget(action.round)
-        return Given(
+        return MergeInput(
             contributions=ordered,
             updates=updates,
             excesses=excesses,

@@ -54,7 +54,7 @@ class Seeding:
         self, fragment: int, payload: memoryview | None
     ) -> Sequence[Publication] | MalformedPayload:
         try:
-            found = self._syncer_state.take_initial(fragment, payload, self._writes.insist)
+            found = self._syncer_state.take_initial(fragment, payload, self._writes.retry)
         except MalformedPayload as error:
             return error
         except StillRefused:  # the syncer ends before a training has begun

@@ -43,7 +43,7 @@ from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Contribution
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import Given, Pushes
+from chaoslab.diloco.syncer.pushes import MergeInput, Pushes
 from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 
@@ -232,7 +232,7 @@ class SyncerState:
 
     # ------------------------------------------------------------ rounds
 
-    def merge(self, index: int, given: Given) -> tuple[OuterState, Mapping[int, float | None]]:
+    def merge(self, index: int, given: MergeInput) -> tuple[OuterState, Mapping[int, float | None]]:
         """Combine the contributions and compute the outer step; changes no state.
 
         Returns also, by epoch, the cosine of each contribution with the others. One at a time: the

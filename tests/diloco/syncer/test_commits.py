@@ -13,7 +13,7 @@ from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import Given
+from chaoslab.diloco.syncer.pushes import MergeInput
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.syncer.work import Work
 from tests.diloco.syncer.test_work import finish, new_inbox
@@ -24,7 +24,7 @@ GIVEN = Contribution(
     learner="learner-0", incarnation=1, epoch=4, step=9, c_steps=9, c_tokens=90, weight=900.0,
     tokens_from=0, tokens_to=90,
 )  # fmt: skip
-NOTHING = Given(contributions=(), updates=(), excesses=(), median=1.0)
+NOTHING = MergeInput(contributions=(), updates=(), excesses=(), median=1.0)
 
 
 class Disk:

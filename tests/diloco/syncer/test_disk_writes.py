@@ -156,7 +156,7 @@ def test_a_training_that_another_process_began_is_no_matter_of_waiting(tmp_path:
     told, store = Told(), SyncerStore(tmp_path)
     writes = DiskWrites(threading.Event(), emit=told.emit, now=time.monotonic)
     with pytest.raises(HasBegun):
-        writes.insist(lambda: store.begin(SPECS, first))
+        writes.retry(lambda: store.begin(SPECS, first))
     assert not told.of(Kind.SYNCER_BLOCKED)
 
 

@@ -10,7 +10,7 @@ from chaoslab.diloco.model.fragments import FloatArray, Fragment, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.merge import squares_of
-from chaoslab.diloco.syncer.pushes import Given, Pushes
+from chaoslab.diloco.syncer.pushes import MergeInput, Pushes
 
 FRAGMENT = Fragment(
     0,
@@ -47,7 +47,7 @@ def merge(round_: int, epochs: Sequence[int], *, steps: int = 4) -> Merge:
     )  # fmt: skip
 
 
-def merged(pushes: Pushes, round_: int, *values: FloatArray) -> Given:
+def merged(pushes: Pushes, round_: int, *values: FloatArray) -> MergeInput:
     """Push these in one round, by epochs 1, 2, …; what is merged."""
     epochs = range(1, len(values) + 1)
     for epoch, value in zip(epochs, values, strict=True):
