@@ -90,7 +90,7 @@ class Timer(list[Any]):
         self[3] = None
 
 
-class Agenda:
+class EventQueue:
     """All events to come."""
 
     def __init__(self, clock: SimClock) -> None:

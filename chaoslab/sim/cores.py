@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaoslab.sim.clock import Agenda, Timer
+from chaoslab.sim.clock import EventQueue, Timer
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class _Work:
 class Cores:
     """Cores of a machine, and the work that they have."""
 
-    def __init__(self, agenda: Agenda, cores: float) -> None:
+    def __init__(self, agenda: EventQueue, cores: float) -> None:
         self._agenda, self._cores = agenda, cores
         self._heap: list[tuple[float, int, _Work]] = []
         """By what each had to be served in all when it is done, then in order of their begin."""

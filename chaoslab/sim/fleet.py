@@ -1,7 +1,7 @@
 """Simulated fleet: nodes are objects, time is a number, and `poll` lets the next event happen.
 
     run ── start, kill, pause, tell, … ──► SimFleet ──► Lives: Syncer, Learner, Evaluator ─┐
-        ◄── poll(until) ── what was said ◄── World ◄── Agenda: the next event ◄────────────┘
+        ◄── poll(until) ── what was said ◄── World ◄── EventQueue: the next event ◄────────┘
 
 It implements `fleet.base.Fleet` and those of `fleet.protocols` that have a meaning here, so that
 runs, faults and checks need not know of it. Each node is what its command line says. What only a
@@ -30,7 +30,7 @@ from chaoslab.fleet.base import (
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Slowness, Stressor
 from chaoslab.links.base import Link
-from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.clock import EventQueue, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.disk_faults import DiskFaults
@@ -54,7 +54,7 @@ class SimFleet(DiskFaults):
         self, clock: SimClock, *, costs: Costs, seed: int, node_links: NodeLinks | None = None
     ) -> None:
         self.clock = clock
-        self._agenda = Agenda(clock)
+        self._agenda = EventQueue(clock)
         network = Network(self._agenda, costs, seed)
         self._world = World(
             clock=clock,

@@ -16,7 +16,7 @@ import msgspec
 
 from chaoslab.links.effects import Bandwidth, Blackhole, Effect, Freeze, Latency, LimitData, Slice
 from chaoslab.sim.chance import Chance
-from chaoslab.sim.clock import Agenda, Priority, Timer
+from chaoslab.sim.clock import EventQueue, Priority, Timer
 
 _E = TypeVar("_E", bound=Effect)
 
@@ -44,7 +44,7 @@ class Pipe:
     """One direction of one link."""
 
     def __init__(
-        self, agenda: Agenda, chance: Chance, *, latency_s: float, rate_bytes_per_s: float
+        self, agenda: EventQueue, chance: Chance, *, latency_s: float, rate_bytes_per_s: float
     ) -> None:
         self._agenda, self._clock = agenda, agenda.clock
         self._chance = chance

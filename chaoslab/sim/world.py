@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from chaoslab.core.events import Observation, Payload
 from chaoslab.links.effects import Direction
 from chaoslab.sim.chance import Chance
-from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.clock import EventQueue, SimClock
 from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.disk import LearnerDisk, SyncerDisk
@@ -16,7 +16,7 @@ from chaoslab.sim.wires import Listener, Party, Stream, Wire
 class Network:
     """All links of a simulated fleet: one wire for each learner, made when first asked for."""
 
-    def __init__(self, agenda: Agenda, costs: Costs, seed: int) -> None:
+    def __init__(self, agenda: EventQueue, costs: Costs, seed: int) -> None:
         self._agenda = agenda
         self._costs = costs
         self._seed = seed
@@ -53,7 +53,7 @@ class World:
     """Clock, agenda, network, disks and reports of one simulated fleet."""
 
     clock: SimClock
-    agenda: Agenda
+    agenda: EventQueue
     costs: Costs
     network: Network
     seed: int

@@ -19,7 +19,7 @@ class TestSimClock(ClockKit):
 
 
 def test_events_happen_by_time_then_by_priority_then_in_the_order_of_asking() -> None:
-    agenda, seen = Agenda(SimClock()), list[str]()
+    agenda, seen = EventQueue(SimClock()), list[str]()
     agenda.at(2.0, lambda: seen.append("late"))
     agenda.at(1.0, lambda: seen.append("deadline"), Priority.DEADLINE)
     agenda.at(1.0, lambda: seen.append("work"))
@@ -42,7 +42,7 @@ def test_with_a_speed_the_machine_has_to_catch_up_and_without_one_it_has_not() -
 
 
 def test_what_is_cancelled_does_not_happen() -> None:
-    agenda, seen = Agenda(SimClock()), list[str]()
+    agenda, seen = EventQueue(SimClock()), list[str]()
     agenda.at(1.0, lambda: seen.append("never")).cancel()
     assert agenda.next_s == float("inf")
     assert seen == []
@@ -50,7 +50,7 @@ def test_what_is_cancelled_does_not_happen() -> None:
 
 def test_catching_up_lets_everything_happen_that_is_due() -> None:
     clock = SimClock()
-    agenda, seen = Agenda(clock), list[float]()
+    agenda, seen = EventQueue(clock), list[float]()
     agenda.at(1.0, lambda: seen.append(1.0))
     agenda.at(3.0, lambda: seen.append(3.0))
     clock.sleep_until(2.0)
@@ -64,7 +64,7 @@ def test_time_that_does_not_go_on_is_an_error(
     delay_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 1000)
-    agenda = Agenda(SimClock())
+    agenda = EventQueue(SimClock())
 
     def again() -> None:
         agenda.after(delay_s, again)
@@ -80,7 +80,7 @@ def test_time_that_does_not_go_on_is_an_error(
 
 def test_many_events_over_a_long_time_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 10)
-    agenda = Agenda(SimClock())
+    agenda = EventQueue(SimClock())
     for number in range(1000):
         agenda.at(number / 10, lambda: None)
     while agenda.next_s < 200:

@@ -6,7 +6,7 @@ from chaoslab.core.payloads import LearnerJoined, NodeStarted
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.record.history import History
 from chaoslab.run.judged_run import run_and_judge
-from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.clock import EventQueue, SimClock
 from chaoslab.sim.cores import Cores
 
 
@@ -14,7 +14,7 @@ class Machine:
     """Cores, and who was done when."""
 
     def __init__(self, cores: float) -> None:
-        self.agenda = Agenda(SimClock())
+        self.agenda = EventQueue(SimClock())
         self.cores = Cores(self.agenda, cores)
         self.done: dict[str, float] = {}
 

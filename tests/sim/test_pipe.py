@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.links.effects import Bandwidth, Blackhole, Freeze, Latency, LimitData
 from chaoslab.sim.chance import Chance
-from chaoslab.sim.clock import Agenda, SimClock
+from chaoslab.sim.clock import EventQueue, SimClock
 from chaoslab.sim.pipe import Packet, Pipe
 
 RATE = 1000.0
@@ -16,7 +16,7 @@ class Ends:
 
     def __init__(self) -> None:
         self.clock = SimClock()
-        self.agenda = Agenda(self.clock)
+        self.agenda = EventQueue(self.clock)
         self.pipe = Pipe(self.agenda, Chance("test"), latency_s=LATENCY_S, rate_bytes_per_s=RATE)
         self.arrived: list[tuple[str, float]] = []
 

@@ -19,7 +19,7 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Action, Hello, Merge, Offer, Pull
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.chance import Chance
-from chaoslab.sim.clock import Agenda, Priority, SimClock, Timer
+from chaoslab.sim.clock import EventQueue, Priority, SimClock, Timer
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.messages import Published
 from chaoslab.sim.pipe import Pipe
@@ -54,7 +54,7 @@ class _Star:
 
     def __init__(self, training: Training, rate_bytes_per_s: float) -> None:
         self._training = training
-        self._agenda = Agenda(SimClock())
+        self._agenda = EventQueue(SimClock())
         self._up, self._down = (
             Pipe(self._agenda, Chance(0), latency_s=training.latency_s,
                  rate_bytes_per_s=rate_bytes_per_s)
