@@ -56,7 +56,7 @@ def load(
     experiment = _decoded(document)
     document.refuse(_mistaken_measures(experiment))
     if quick_seeds is not None:
-        experiment = experiment.quickly(quick_seeds)
+        experiment = experiment.reduced(quick_seeds)
     bases = ("base",) if quick_seeds is None else ("base", "quick")
     return experiment, tuple(_cells(document, experiment, bases))
 
@@ -135,7 +135,7 @@ def _cells(document: Document, experiment: Experiment, bases: Sequence[str]) -> 
                 key = str(wrong.branch[0]) if wrong.branch else ""
                 where = _where(document, labels, key, bases)
                 inside = ", ".join(f"{name} {label}" for name, label in labels.items())
-                document.blame(where, f"{wrong.text} (in the cell {inside})")
+                document.add_problem(where, f"{wrong.text} (in the cell {inside})")
             raise document.error() from error
     return cells
 

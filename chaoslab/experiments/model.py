@@ -181,7 +181,7 @@ class Experiment:
         """What a cell is, as `kinds.KINDS` names it."""
         return f"run {self.run}" if self.run else self.simulate
 
-    def quickly(self, seeds: int) -> "Experiment":
+    def reduced(self, seeds: int) -> "Experiment":
         """The same with the settings of `quick` and fewer seeds: to see that all of it works."""
         base = Settings({**self.base, **(self.quick or {})})
         return replace(self, base=base, seeds=min(self.seeds, seeds))

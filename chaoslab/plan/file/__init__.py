@@ -173,7 +173,7 @@ def _labelled(fleet: FleetSpec, training: Training, kinds: Kinds, document: Docu
     except PlanError as error:
         if not error.key or error.where:
             raise  # it names places in a file of its own
-        document.blame(("fleet", *error.key.split(".")), error.message)
+        document.add_problem(("fleet", *error.key.split(".")), error.message)
         raise document.error() from error
 
 

@@ -45,7 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-class Wrong(NamedTuple):
+class DecodingError(NamedTuple):
     """A mistake in a part: the way to it from there, and what to write."""
 
     branch: Branch
@@ -62,7 +62,7 @@ def decoded(document: Document, branch: Branch, hint: Hint, tree: Tree) -> Any:
         for wrong in mistakes(hint, tree, error):
             way = (*branch, *wrong.branch)
             if way not in document.broken:
-                document.blame(way, wrong.text, is_key=wrong.is_key)
+                document.add_problem(way, wrong.text, is_key=wrong.is_key)
     return None
 
 
@@ -73,7 +73,7 @@ def adapter(hint: Hint) -> TypeAdapter[Any]:
     return TypeAdapter(_union[hint, None], config=_CONFIG)
 
 
-def mistakes(hint: Hint, tree: Tree, error: ValidationError) -> Iterator[Wrong]:
+def mistakes(hint: Hint, tree: Tree, error: ValidationError) -> Iterator[DecodingError]:
     """The mistakes that pydantic found in a tree of this type, in words of a plan."""
     for found in error.errors(include_url=False):
         kind, cause = found["type"], found.get("ctx", {}).get("error")
@@ -81,9 +81,9 @@ def mistakes(hint: Hint, tree: Tree, error: ValidationError) -> Iterator[Wrong]:
         if isinstance(cause, PlanError):
             for one in cause.parts or (cause,):
                 way = (int(key) if key.isdecimal() else key for key in one.key.split(".") if key)
-                yield Wrong((*branch, *way), one.message)
+                yield DecodingError((*branch, *way), one.message)
         elif kind != "int_type" or not _is_list(hint, found):
-            yield Wrong(branch, _words(hint, found), kind == "unexpected_keyword_argument")
+            yield DecodingError(branch, _words(hint, found), kind == "unexpected_keyword_argument")
 
 
 def _branch(tree: Tree, way: Sequence[str | int], *, is_missing: bool) -> Branch:

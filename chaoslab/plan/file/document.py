@@ -91,7 +91,7 @@ class Document:
             branch = branch[:-1]
         return self.values[branch]
 
-    def blame(self, branch: Branch, text: str, *, is_key: bool = False) -> None:
+    def add_problem(self, branch: Branch, text: str, *, is_key: bool = False) -> None:
         """Note a mistake; values of secrets in its text are replaced by their names."""
         text = self.secrets.text(text)
         where = self.where(branch, is_key=is_key)
@@ -106,12 +106,12 @@ class Document:
                 self.problems.append(Problem(where=where, key="", text=text))
             else:
                 way = (int(part) if part.isdecimal() else part for part in one.key.split("."))
-                self.blame(tuple(way), one.message)
+                self.add_problem(tuple(way), one.message)
 
     def refuse(self, mistakes: Iterable[Mistake]) -> None:
         """PlanError with these mistakes and all noted before; nothing without any."""
         for branch, text in mistakes:
-            self.blame(branch, text)
+            self.add_problem(branch, text)
         if self.problems:
             raise self.error()
 
@@ -149,7 +149,9 @@ def read(
     if not isinstance(tree, dict):
         if not document.problems:
             article = "an" if noun[0] in "aeiou" else "a"
-            document.blame((), f"{article} {noun} must be a mapping that begins with `{begins}`")
+            document.add_problem(
+                (), f"{article} {noun} must be a mapping that begins with `{begins}`"
+            )
         raise document.error()
     document.tree = tree
     return document
@@ -185,7 +187,7 @@ def override(document: Document, given: Override) -> None:
     problems_before = len(document.problems)
     value = _Reader(document, label, has_lines=False).tree(text, branch)
     if value is None and len(document.problems) == problems_before:
-        document.blame(branch, "has no value: write key=value")
+        document.add_problem(branch, "has no value: write key=value")
     _put(document.tree, branch, value)
 
 
@@ -272,10 +274,10 @@ class _Reader:
             self.document.values[branch] = (
                 self.file if found.line is None else self._place(found.line, found.column)
             )
-            self.document.blame(branch, found.text)
+            self.document.add_problem(branch, found.text)
             return None
         except YAMLError as error:
-            self.document.blame(branch, f"invalid YAML: {error}")
+            self.document.add_problem(branch, f"invalid YAML: {error}")
             return None
         self.document.values[branch] = self._place(0, 0)
         return None if node is None else self._value(node, branch)
@@ -289,7 +291,7 @@ class _Reader:
             if depth > DEEPEST:
                 mark = event.start_mark
                 self.document.values[branch] = self._place(mark.line, mark.column)
-                self.document.blame(branch, f"is nested more than {DEEPEST} levels deep")
+                self.document.add_problem(branch, f"is nested more than {DEEPEST} levels deep")
                 return True
         return False
 
@@ -299,12 +301,12 @@ class _Reader:
     def _value(self, node: Node, branch: Branch) -> Tree:
         self.document.values[branch] = self._place(node.start_mark.line, node.start_mark.column)
         if id(node) in self._seen:
-            self.document.blame(branch, "YAML aliases (*name) are not supported: use `vars:`")
+            self.document.add_problem(branch, "YAML aliases (*name) are not supported: use `vars:`")
             return None
         self._seen.add(id(node))
         tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if tag not in _TAGS:
-            self.document.blame(branch, f"YAML tag {node.tag} is not supported: remove it")
+            self.document.add_problem(branch, f"YAML tag {node.tag} is not supported: remove it")
             return None
         if isinstance(node, SequenceNode):
             return [self._value(item, (*branch, n)) for n, item in enumerate(node.value)]
@@ -326,7 +328,7 @@ class _Reader:
                 before = (*branch, next(reversed(found)))
                 comma = number_meant.replace(".", ",")
                 text = f"`{comma}` is read as two entries: write `{number_meant}`"
-                self.document.blame(before, text)
+                self.document.add_problem(before, text)
                 continue
             self.document.keys[way] = place
             found[key] = self._value(value_node, way)
@@ -336,12 +338,12 @@ class _Reader:
         if tag == "null":
             key, space, value = str(branch[-1] if branch else "").partition(" ")
             meant = f"`{key}: {value}`, with a colon" if space else "one, or remove the key"
-            self.document.blame(branch, f"has no value: write {meant}", is_key=True)
+            self.document.add_problem(branch, f"has no value: write {meant}", is_key=True)
         elif tag == "bool":
             return text.lower() == "true"
         elif tag == "int":
             if len(text) > _LONGEST_NUMBER:
-                self.document.blame(branch, f"a number of {len(text)} characters is too long")
+                self.document.add_problem(branch, f"a number of {len(text)} characters is too long")
                 return 0
             sign = -1 if text.startswith("-") else 1
             digits = text.lstrip("+-").replace("_", "")

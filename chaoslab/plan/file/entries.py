@@ -321,9 +321,9 @@ def entries_in(
         branch = (key, number)
         if not isinstance(name, str):
             first = min(kinds, default="…")
-            document.blame(branch, f"`{tag}` is missing: write {{{tag}: {first}, …}}")
+            document.add_problem(branch, f"`{tag}` is missing: write {{{tag}: {first}, …}}")
         elif name not in kinds:
-            document.blame((*branch, tag), nearest(name, kinds, noun=tag))
+            document.add_problem((*branch, tag), nearest(name, kinds, noun=tag))
         elif (spec := decoded(document, branch, type_of(name, kinds[name]), entry)) is not None:
             found.append(replace(spec, where=document.where(branch)))
     return tuple(found)

@@ -52,7 +52,7 @@ def fleet_in(document: Document, kinds: Kinds) -> FleetSpec | None:
     ):
         if one is not None and one not in [*known]:
             words = nearest(str(one), known, noun=noun, lists_all=True)
-            document.blame((*branch, key), words)
+            document.add_problem((*branch, key), words)
     if any(way[:1] == branch for way in document.broken):
         return None
     fleet, links = kinds.fleets[name], None if chosen is None else kinds.links[chosen]
@@ -60,7 +60,7 @@ def fleet_in(document: Document, kinds: Kinds) -> FleetSpec | None:
     others = () if given.keys() <= own else (*kinds.fleets.values(), *kinds.links.values())
     found: FleetSpec | None = decoded(document, branch, _fleet_of(fleet, links, others), value)
     if links and (both := sorted(keys_in(fleet) & keys_in(links))):
-        document.blame(
+        document.add_problem(
             branch,
             f"the fleet {name} and the links {chosen} both have a setting `{both[0]}`, so "
             "they cannot be used together: choose another of the two",
@@ -68,7 +68,7 @@ def fleet_in(document: Document, kinds: Kinds) -> FleetSpec | None:
     unclaimed = given.keys() - own.union(*map(keys_in, others[: len(kinds.fleets)]))
     for other, kind in kinds.links.items() if others else ():
         if needed := sorted(unclaimed & keys_in(kind)):
-            document.blame(branch, f"`{needed[0]}` needs `links: {other}`")
+            document.add_problem(branch, f"`{needed[0]}` needs `links: {other}`")
             break
     return found
 

@@ -40,7 +40,9 @@ def interpolate(document: Document) -> None:
     """Replace every reference in place and take `vars` out of the tree."""
     variables = document.tree.pop("vars", {})
     if not isinstance(variables, dict):
-        document.blame(("vars",), "must be a mapping of names to defaults, such as {outage: 5s}")
+        document.add_problem(
+            ("vars",), "must be a mapping of names to defaults, such as {outage: 5s}"
+        )
         variables = {}
     values: dict[str, Tree] = {}
     for name, entry in variables.items():
@@ -56,14 +58,14 @@ def _default(document: Document, name: str, entry: Tree) -> Tree:
         return _filled(document, branch, entry, {})
     for key in entry:
         if key not in KEYS:
-            document.blame((*branch, key), nearest(key, KEYS, noun="key"), is_key=True)
+            document.add_problem((*branch, key), nearest(key, KEYS, noun="key"), is_key=True)
     if "default" not in entry:
-        document.blame(branch, f"has no default: add one, or --set vars.{name}=…")
+        document.add_problem(branch, f"has no default: add one, or --set vars.{name}=…")
         return None
     value = _filled(document, (*branch, "default"), entry["default"], {})
     kind = str(entry.get("type", "text" if isinstance(value, str) else "number"))
     if kind not in TYPES:
-        document.blame((*branch, "type"), nearest(kind, TYPES, noun="type"))
+        document.add_problem((*branch, "type"), nearest(kind, TYPES, noun="type"))
     else:
         _check(document, (*branch, "default"), kind, value)
     return value
@@ -74,11 +76,11 @@ def _check(document: Document, branch: Branch, kind: str, value: Tree) -> None:
         try:
             QUANTITIES[kind].parse(str(value))
         except PlanError as error:
-            document.blame(branch, error.message)
+            document.add_problem(branch, error.message)
     elif kind == "text" and not isinstance(value, str):
-        document.blame(branch, f"{value!r} is not text: put it in quotes")
+        document.add_problem(branch, f"{value!r} is not text: put it in quotes")
     elif kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        document.blame(branch, f"{value!r} is not a number")
+        document.add_problem(branch, f"{value!r} is not a number")
 
 
 def _filled(document: Document, branch: Branch, tree: Tree, values: Mapping[str, Tree]) -> Tree:
@@ -100,11 +102,13 @@ def _referred(document: Document, branch: Branch, name: str, values: Mapping[str
     if kind in {"env", "env.public"} and document.environment is not None:
         value = document.environment.get(short, "")
         if not value:
-            document.blame(branch, f"the environment variable {short} is not set: export {short}=…")
+            document.add_problem(
+                branch, f"the environment variable {short} is not set: export {short}=…"
+            )
         elif kind == "env.public":
             return value
         elif trouble := why_not_hidden(value):
-            document.blame(
+            document.add_problem(
                 branch,
                 f"the value of {short} {trouble}, so it cannot be hidden in a record: use a longer "
                 f"one of letters, digits and marks, or ${{env.public:{short}}} if it is not secret",
@@ -117,9 +121,9 @@ def _referred(document: Document, branch: Branch, name: str, values: Mapping[str
     elif kind == "vars" and short in values:
         return values[short]
     elif kind == "vars":
-        document.blame(branch, nearest(short, values, noun="variable"))
+        document.add_problem(branch, nearest(short, values, noun="variable"))
     else:
-        document.blame(
+        document.add_problem(
             branch,
             f"unknown reference ${{{name}}}: write ${{vars.name}}, ${{env:NAME}} "
             "for a secret, or ${env.public:NAME}",
