@@ -44,10 +44,10 @@ def looks(entry: UndoEntry) -> bool:
     return verb is not None and verb.looks
 
 
-def lets_go(entry: UndoEntry) -> bool:
+def is_safe_during_run(entry: UndoEntry) -> bool:
     """Whether it may be done in the midst of a run, when its time is over."""
     verb = _known(entry.do)
-    return verb is not None and verb.lets_go
+    return verb is not None and verb.is_safe_during_run
 
 
 def is_last(entry: UndoEntry) -> bool:

@@ -27,7 +27,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.spawning import import_path
-from chaoslab.undo.actions import is_last, lets_go, undo
+from chaoslab.undo.actions import is_last, is_safe_during_run, undo
 from chaoslab.undo.harness import harness_of, is_in_progress, unknown_harness
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
 from chaoslab.undo.log import append, logged_runs, may_have_open_undos, undo_logs
@@ -226,7 +226,11 @@ class Overdue:
         for log in undo_logs(self.run_directory):
             for entry in log.open:
                 is_due = entry.until_s is not None and now_s >= entry.until_s + _SLACK_S
-                if is_due and lets_go(entry) and (log.path, entry.number) not in self._done:
+                if (
+                    is_due
+                    and is_safe_during_run(entry)
+                    and (log.path, entry.number) not in self._done
+                ):
                     did += self._undo(log.path, entry)
         return did
 

@@ -28,7 +28,7 @@ from chaoslab.core.events import Json, decode, encode
 from chaoslab.core.private_files import NotOwned, open_file, read
 from chaoslab.core.process_identity import boot_id, identify, names_process
 from chaoslab.core.regular_files import read_regular
-from chaoslab.undo.actions import ends_with_boot, leftovers, lets_go, looks
+from chaoslab.undo.actions import ends_with_boot, is_safe_during_run, leftovers, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
@@ -122,7 +122,7 @@ class UndoLogFile:
         """
         found: list[str] = []
         for index, entry in enumerate(opened):
-            if not lets_go(entry):
+            if not is_safe_during_run(entry):
                 continue
             is_open = entry.number in self._open
             if not looks(entry):

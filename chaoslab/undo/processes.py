@@ -179,13 +179,17 @@ MAINTENANCE = Maintenance(
             facts=ProcessFacts, undo=_end_process, left=_processes, ends_with_boot=True
         ),
         "resume_process": Verb(
-            facts=ProcessFacts, undo=_resume, left=_stopped, lets_go=True, ends_with_boot=True
+            facts=ProcessFacts,
+            undo=_resume,
+            left=_stopped,
+            is_safe_during_run=True,
+            ends_with_boot=True,
         ),
         "unwedge_process": Verb(
             facts=ProcessFacts,
             undo=_unwedge,
             left=lambda _: (),
-            lets_go=True,
+            is_safe_during_run=True,
             looks=False,
             ends_with_boot=True,
         ),

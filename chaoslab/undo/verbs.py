@@ -56,7 +56,7 @@ class Verb(Generic[AnyFacts]):
     """FleetError or OSError when the world refuses."""
     left: Callable[[AnyFacts], tuple[str, ...]]
     """Remaining things, a few words each."""
-    lets_go: bool = False
+    is_safe_during_run: bool = False
     """Whether it may be done during the run: it releases something that goes on living."""
     looks: bool = True
     """Whether `left` looks at the world; else it only repeats what was written down."""
@@ -71,7 +71,7 @@ def asked(
     do: str,
     facts: type[Facts],
     *,
-    lets_go: bool = True,
+    is_safe_during_run: bool = True,
     looks: bool = False,
 ) -> Verb[Any]:
     """A verb that an engine or a cluster carries out: `ask(do, facts, is_undone=True)` undoes, with
@@ -87,7 +87,9 @@ def asked(
         except FleetError as error:
             return (str(error),)
 
-    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
+    return Verb(
+        facts=facts, undo=undone, left=left, is_safe_during_run=is_safe_during_run, looks=looks
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

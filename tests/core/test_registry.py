@@ -9,7 +9,7 @@ from chaoslab.core import registry
 from chaoslab.core.errors import PackageError
 from chaoslab.core.registry import Group, load_plugins
 from chaoslab.undo import catalogue
-from chaoslab.undo.actions import leftovers, lets_go, undo
+from chaoslab.undo.actions import is_safe_during_run, leftovers, undo
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -96,7 +96,7 @@ def test_a_broken_package_keeps_nobody_from_undoing_what_is_chaoslab_s(
     assert "registry_undo" not in undo(own).remaining[0]
     for said in (undo(theirs).remaining, leftovers(theirs)):
         assert "registry_undo" in said[0]
-    assert not lets_go(theirs)
+    assert not is_safe_during_run(theirs)
 
 
 MAINTENANCE = """

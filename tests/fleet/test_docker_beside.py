@@ -12,7 +12,7 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.run_name import run_name
 from chaoslab.fleet.stressors import Neighbours, OccupiedMemory, Stressor
-from chaoslab.undo.actions import leftovers, lets_go, undo
+from chaoslab.undo.actions import is_safe_during_run, leftovers, undo
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
@@ -128,7 +128,7 @@ def test_a_full_volume_gets_room_again_from_its_obligation_alone(
     stage.fleet.fill_disk(writer.name)
     says(stage, tmp_path, "full")
     entry = next(one for one in open_undos(tmp_path) if one.do == verbs.FREE_VOLUME)
-    assert lets_go(entry)
+    assert is_safe_during_run(entry)
     gone = replace(entry, facts={**entry.facts, "image": "chaoslab-node:removed-meanwhile"})
     assert "removed-meanwhile" in undo(gone).remaining[0]
     assert len(leftovers(entry)) == len(undo(entry).actions) == 1

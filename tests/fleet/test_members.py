@@ -98,13 +98,13 @@ def test_a_node_that_leaves_or_is_killed_as_a_whole_has_lost_no_host(*, is_kille
 def test_a_lost_host_takes_the_node_down() -> None:
     placed = spread()
     told(placed, (0, started(10)), (1, started(11)))
-    assert placed.gone_with(placed.members[1].host, "host-1 is out of reach", 0.0) == []
+    assert placed.exits_of_host(placed.members[1].host, "host-1 is out of reach", 0.0) == []
     assert placed.due(0.0) == [0]
     placed.tell_end([0])
     lost, ended = told(placed, (0, exited(10, None, "SIGKILL", "SIGKILL")))
     assert (lost.data["host"], lost.data["reason"]) == (1, "host-1 is out of reach")
     assert ended.data["host_lost"] is True
-    assert placed.gone_with(placed.members[1].host, "again", 0.0) == []
+    assert placed.exits_of_host(placed.members[1].host, "again", 0.0) == []
 
 
 def test_what_a_host_says_that_the_node_has_left_is_not_told() -> None:

@@ -235,7 +235,7 @@ def test_the_rest_of_a_node_is_killed_later_where_a_host_is_silent(make: Make) -
     """One of its processes has ended; that of the silent host cannot be told."""
     far = make(count=2)
     far.hosts[1].is_mute = True
-    far.fleet._placed[NODE].gone_with(_host(far, "host-0"), "lost", far.fleet._clock.now_s())
+    far.fleet._placed[NODE].exits_of_host(_host(far, "host-0"), "lost", far.fleet._clock.now_s())
     far.fleet.poll(far.fleet._clock.now_s())
     assert "kill" not in far.hosts[1].calls
     assert far.fleet.nodes[NODE].is_alive
@@ -309,7 +309,7 @@ def test_a_call_of_a_proxy_ends_when_its_host_falls_silent(
             far.host.is_mute = True
             with pytest.raises(OutOfReach, match="host-0"):
                 links._open_client().switch("learner-0", is_on=False)
-            assert links.told_troubles() == [], "nobody knows how its links are"
+            assert links.confirmed_troubles() == [], "nobody knows how its links are"
 
 
 @pytest.mark.parametrize(("unanswered", "is_told"), [(1, False), (2, True)])
@@ -334,6 +334,6 @@ def test_a_proxy_counts_as_broken_when_it_does_not_answer_twice(
     far = make(terms=PATIENT)
     far.host.proxy = "127.0.0.1:1"
     with links_of(far, undo_log) as links:
-        told = links.told_troubles()
+        told = links.confirmed_troubles()
     assert ["host-0" in one for one in told] == [True] * is_told
     assert len(calls) == 2

@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.storage import volume
-from chaoslab.undo.actions import leftovers, lets_go, undo
+from chaoslab.undo.actions import is_safe_during_run, leftovers, undo
 from chaoslab.undo.verbs import UndoEntry
 
 pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
@@ -98,7 +98,7 @@ def test_a_full_volume_gets_room_again_from_its_obligation_alone(folder: Path) -
     (folder / "kept").write_bytes(bytes(10_000))
     assert leftovers(entry) == ()
     volume.fill(folder)
-    assert lets_go(entry)
+    assert is_safe_during_run(entry)
     assert str(folder) in leftovers(entry)[0]
     assert len(undo(entry).actions) == 1
     assert undo(entry).actions == leftovers(entry) == ()

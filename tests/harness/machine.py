@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.events import Kind
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, an_object, call
+from chaoslab.links.proxied.http_api import Endpoint, Unreachable, an_object, call
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.undo.log import UNDO_LOG
 
@@ -111,7 +111,7 @@ def _proxies(api: str | None) -> Iterator[str]:
         return
     try:
         found = an_object(call(Endpoint(address=api), "GET", "/proxies"))
-    except NobodyThere:
+    except Unreachable:
         return
     yield from (f"{name} at {api}" for name in found if name.startswith("chaoslab-"))
 

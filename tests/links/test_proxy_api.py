@@ -12,7 +12,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.proxied.embedded import EmbeddedLinks
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, an_object, call
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName, Unreachable, an_object, call
 
 pytestmark = pytest.mark.gate
 UPSTREAM = "127.0.0.1:9"
@@ -92,7 +92,7 @@ def test_what_makes_no_sense_is_refused_with_help(
     "path", ["/proxies/q", "/proxies/p/toxics/q", "/proxies/p/nothing", "/resets", "/", "/a/b/c/d"]
 )
 def test_what_is_not_there_is_not_there(api: Endpoint, path: str) -> None:
-    with pytest.raises(NotThere):
+    with pytest.raises(NoSuchName):
         call(api, "GET", path)
 
 
@@ -131,7 +131,7 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
 def test_a_server_that_is_gone_is_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         host, port = gone.getsockname()
-    with pytest.raises(NobodyThere, match="any more"):
+    with pytest.raises(Unreachable, match="any more"):
         call(Endpoint(address=f"{host}:{port}"), "GET", "/version")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, call
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName, Unreachable, call
 from chaoslab.links.proxied.undo_verbs import EffectFacts, toxics_of
 from chaoslab.links.proxy.gate import gate
 
@@ -80,7 +80,7 @@ def test_with_the_token_requests_pass_as_they_are(endpoint: Endpoint, api: type[
     assert call(endpoint, "POST", "/proxies", body) == {"method": "POST", "body": body}
     assert call(endpoint, "GET", "/proxies/learner-0") == {"method": "GET", "body": None}
     assert call(endpoint, "DELETE", "/proxies/learner-0") is None
-    with pytest.raises(NotThere):
+    with pytest.raises(NoSuchName):
         call(endpoint, "GET", "/nobody")
     assert api.asked == [
         "POST /proxies", "GET /proxies/learner-0", "DELETE /proxies/learner-0", "GET /nobody",
@@ -142,7 +142,7 @@ def test_an_api_that_is_gone_counts_as_gone_with_all_it_had() -> None:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = server.server_address[1]
         near = Endpoint(address=f"127.0.0.1:{port}", token=TOKEN)
-        with pytest.raises(NobodyThere):
+        with pytest.raises(Unreachable):
             call(near, "GET", "/version")
         facts = EffectFacts(directory=Path("/"), api=near.address, token=TOKEN, proxy="learner-0",
                             injection="injection-0")  # fmt: skip
@@ -156,7 +156,7 @@ def test_an_api_that_does_not_answer_may_still_have_it(
     monkeypatch.setattr("chaoslab.links.proxy.gate._API_S", 0.05)
     with pytest.raises(FleetError) as refusal:
         call(endpoint, "GET", "/held", within_s=_PATIENCE_S)
-    assert not isinstance(refusal.value, NobodyThere)
+    assert not isinstance(refusal.value, Unreachable)
     api.may_answer.set()
 
 

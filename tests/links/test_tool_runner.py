@@ -33,6 +33,6 @@ def test_a_tool_that_is_missing_is_said() -> None:
 
 
 def test_whom_nobody_can_knock_at_is_said() -> None:
-    (answer,) = answers({"knock": [["10.0.0.1", 1, "nowhere.invalid", 2]]})
+    (answer,) = answers({"send_syn": [["10.0.0.1", 1, "nowhere.invalid", 2]]})
     assert answer["code"] == 1
     assert answer["said"]

@@ -45,7 +45,7 @@ class Written:
         except FleetError as error:
             return 1, str(error)
 
-    def knock(self, ends: Sequence[Ends]) -> None:
+    def send_syn(self, ends: Sequence[Ends]) -> None:
         self._called(lambda: self.knocked.extend(ends))
 
     def _called(self, act: Callable[[], T]) -> T:

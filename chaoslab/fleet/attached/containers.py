@@ -20,7 +20,7 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found, command_of, training_of
-from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
 from chaoslab.fleet.attached.restoring_containers import connect, restore
@@ -93,7 +93,7 @@ class AttachedContainer(AttachedNode):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keep: Keep,
+        keep: WriteRecipe,
         *,
         engine: Engine,
         recipe: ContainerRecipe,

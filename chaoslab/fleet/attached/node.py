@@ -28,7 +28,7 @@ _ENDED = "ended"
 """In the undo log, what was done to a node that was ended, apart from what stops it."""
 
 
-Keep: TypeAlias = Callable[[NodeSpec], str]
+WriteRecipe: TypeAlias = Callable[[NodeSpec], str]
 """Writes the recipe of a node outside the record, unless it is there; the folder of all of them."""
 
 
@@ -42,7 +42,7 @@ class AttachedNode(Incarnation):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keep: Keep,
+        keep: WriteRecipe,
         past: Past | None = None,
     ) -> None:
         """`past` is what it printed before it was found."""

@@ -26,7 +26,7 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.attached.lease import Lease
-from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.pod_log import PodLog, past_of
 from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, found_of, stopped
@@ -65,7 +65,7 @@ class AttachedPod(AttachedNode):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keep: Keep,
+        keep: WriteRecipe,
         *,
         cluster: Cluster,
         node: NodePod,

@@ -29,7 +29,7 @@ from chaoslab.core.process_identity import (
 from chaoslab.core.process_tree import processes
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found, command_of, training_of
-from chaoslab.fleet.attached.node import AttachedNode, Keep
+from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import (
     ProcessRecipe,
@@ -204,7 +204,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         spec: NodeSpec,
         incarnation: int,
         place: Place,
-        keep: Keep,
+        keep: WriteRecipe,
         *,
         recipe: ProcessRecipe,
         ran: Ran,

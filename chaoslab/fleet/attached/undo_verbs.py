@@ -115,8 +115,10 @@ def _by(module: str, do: str, what: Recipe | RunFacts) -> tuple[str, ...]:
 
 MAINTENANCE = Maintenance(
     verbs={
-        RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, lets_go=True),
-        RELEASE: Verb(facts=NodeFacts, undo=_release, left=_left, lets_go=True, looks=False),
+        RESTORE: Verb(facts=NodeFacts, undo=_restore, left=_left, is_safe_during_run=True),
+        RELEASE: Verb(
+            facts=NodeFacts, undo=_release, left=_left, is_safe_during_run=True, looks=False
+        ),
         DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_lease_left, is_last=True),
     }
 )

@@ -56,8 +56,8 @@ class ContainerGateway:
     def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
         return self._there.ask(command, text)
 
-    def knock(self, ends: Sequence[Ends]) -> None:
-        self._there.knock(ends)
+    def send_syn(self, ends: Sequence[Ends]) -> None:
+        self._there.send_syn(ends)
 
     def locate(self, host: str) -> str | None:
         """Address of the node's last incarnation, as the engine reports it.

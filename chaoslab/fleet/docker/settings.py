@@ -80,8 +80,8 @@ class Docker:
         """Links by a proxy or a gateway in one more container of the run."""
         known: Mapping[str, LinksFactory] = {
             NO_LINKS: settings.factory(seed),
-            "embedded": partial(_housed, seed=seed),
-            "toxiproxy": partial(_housed, seed=None),
+            "embedded": partial(_proxied, seed=seed),
+            "toxiproxy": partial(_proxied, seed=None),
             "netem": _forwarded,
         }
         if kind not in known:
@@ -218,7 +218,7 @@ class ContainerFleets:
 # ---------------------------------------------------------------- links
 
 
-def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
+def _proxied(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
     """Links by a proxy in a container; with a seed the embedded one, without one Toxiproxy."""
     from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415  # needs the SDK
 

@@ -135,7 +135,7 @@ class Starved(_Limited):
             else:
                 return
 
-    def tend(self) -> None:
+    def tick(self) -> None:
         """Lower the limit a little, while the node runs."""
         if self._clock.now_s() < self._tighten_s or self.life.has_exited:
             return

@@ -140,7 +140,11 @@ def _container_links() -> Examined:
 MAINTENANCE = Maintenance(
     verbs={
         labels.EMPTY_RUN_RESOURCES: asked(
-            _ask_engine, labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False, looks=True
+            _ask_engine,
+            labels.EMPTY_RUN_RESOURCES,
+            RunResourcesFacts,
+            is_safe_during_run=False,
+            looks=True,
         ),
         labels.UNPAUSE: asked(_ask_engine, labels.UNPAUSE, ContainerFacts, looks=True),
         labels.UNWEDGE: asked(_ask_engine, labels.UNWEDGE, ContainerFacts),

@@ -20,7 +20,7 @@ from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost
 from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.proxied.embedded import EmbeddedLinks, EmbeddedProxyClient
-from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NobodyThere, NotThere, call
+from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NoSuchName, Unreachable, call
 from chaoslab.undo.base import UndoLog
 
 _LOOK_S: Final = 2.0
@@ -41,7 +41,7 @@ class PodProxyClient(EmbeddedProxyClient):
         asked = partial(call, self.api, method, path, body, within_s=within_s, way=self._way)
         try:
             return asked()
-        except (NotThere, NobodyThere, Missing):
+        except (NoSuchName, Unreachable, Missing):
             self.has_failed = True
             raise
         except FleetError:
@@ -95,9 +95,9 @@ class ForeignProxy:
     injection: str
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """One call of its server. NobodyThere if the pod is gone."""
+        """One call of its server. Unreachable if the pod is gone."""
         api = Endpoint(address=f"{self.pod}:{API_PORT}", token=self.token)
         try:
             return call(api, method, path, body, way=self.cluster.way(self.pod, API_PORT))
         except Missing as error:
-            raise NobodyThere(str(error)) from error
+            raise Unreachable(str(error)) from error

@@ -65,7 +65,7 @@ def _diagnose() -> Iterator[Examined]:
 MAINTENANCE = Maintenance(
     verbs={
         names.DELETE_RUN: asked(
-            _ask_cluster, names.DELETE_RUN, RunFacts, lets_go=False, looks=True
+            _ask_cluster, names.DELETE_RUN, RunFacts, is_safe_during_run=False, looks=True
         ),
         names.RESUME_POD: asked(_ask_cluster, names.RESUME_POD, PodFacts, looks=True),
         names.UNWEDGE_POD: asked(_ask_cluster, names.UNWEDGE_POD, PodFacts),

@@ -132,7 +132,7 @@ class AgentLinks(EmbeddedLinks):
             self._links[name] = self._made_on(self.at.port(number), name, upstream)
         return self._links[name]
 
-    def told_troubles(self) -> list[str]:
+    def confirmed_troubles(self) -> list[str]:
         """As `troubles`, looked for twice: a proxy whose host was silent at the first look answers
         the second one.
         """
@@ -162,7 +162,7 @@ class HostLink:
         """By injection, direction and kind: what is to act wherever the link is."""
         self._before = self._last = Counters(connections=0)
 
-    def is_carried_on(self, host: Host) -> bool:
+    def is_on_current_agent(self, host: Host) -> bool:
         """Whether the agent that this host has now carries it."""
         return self._carrier.at.host is host and not self._carrier.at.is_gone
 
@@ -259,7 +259,7 @@ class HostLinks(Links):
     def follow(self, name: str) -> None:
         """Bring a node's link, if it has one, to where the node is. FleetError if it cannot be."""
         link = self._links.get(name)
-        if link is not None and not link.is_carried_on(host := self._host(name)):
+        if link is not None and not link.is_on_current_agent(host := self._host(name)):
             link.move(self._carrier(host))
 
     @property
@@ -272,7 +272,7 @@ class HostLinks(Links):
             return ()
         self._look_s = time.monotonic() + _LOOK_S
         with ThreadPoolExecutor(len(self._carriers)) as pool:
-            told = pool.map(AgentLinks.told_troubles, self._carriers.values())
+            told = pool.map(AgentLinks.confirmed_troubles, self._carriers.values())
             return [one for found in told for one in found]
 
     def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - only rules are missing

@@ -136,7 +136,7 @@ class Placed:
         life = self._lives.get(self.node.incarnation)
         return [] if life is None else life.due(now_s)
 
-    def gone_with(
+    def exits_of_host(
         self, host: Host, why: str, now_s: float, *, by_lease: bool = False
     ) -> list[Observation]:
         """What is to be told when a host is lost: its member has ended."""

@@ -41,7 +41,7 @@ class Reports:
 
     def _told(self, news: News) -> list[Observation]:
         if news.lost is not None:
-            return self._gone_with(news.host, news.lost)
+            return self._exits_of_host(news.host, news.lost)
         if news.seen is not None:
             news.host.take(news.number)
             return self._seen(news.host, news.seen)
@@ -77,11 +77,11 @@ class Reports:
         )
         return Observation.of(HARNESS, stalled)
 
-    def _gone_with(self, host: Host, why: ChaoslabError) -> list[Observation]:
+    def _exits_of_host(self, host: Host, why: ChaoslabError) -> list[Observation]:
         """The exits of all nodes of a host that is lost."""
         now_s, by_lease = self._clock.now_s(), isinstance(why, AgentLost) and why.by_lease
         return [
             seen
             for one in self._placed.values()
-            for seen in one.gone_with(host, str(why), now_s, by_lease=by_lease)
+            for seen in one.exits_of_host(host, str(why), now_s, by_lease=by_lease)
         ]

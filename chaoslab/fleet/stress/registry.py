@@ -66,7 +66,7 @@ class StressDriver(ABC):
     def steer(self, correction: float) -> None:  # noqa: B027 - as above
         """Multiply the CPU time by this, because the node's steps show another factor."""
 
-    def tend(self) -> None:  # noqa: B027 - most stand by themselves
+    def tick(self) -> None:  # noqa: B027 - most stand by themselves
         """Called many times a second."""
 
     def counts(self) -> Mapping[str, Json]:
@@ -214,7 +214,7 @@ class StressRegistry(Generic[LifeT]):
     def observations(self, lives: Iterable[LifeT]) -> list[Observation]:
         """Observations since the last call; measures all nodes once a second."""
         for stress in self._active.values():
-            stress.driver.tend()
+            stress.driver.tick()
         now_s = self.clock.now_s()
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S

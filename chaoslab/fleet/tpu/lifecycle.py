@@ -41,7 +41,7 @@ def bring_up(
     until_s = now_s() + within_s
     last: dict[str, SliceReport] = {}
     while True:
-        reports = _patiently(provider.look, until_s, sleep, now_s)
+        reports = _retried(provider.look, until_s, sleep, now_s)
         for one in reports:
             if one != last.get(one.node):
                 told(one)
@@ -69,7 +69,7 @@ def take_down(
     left = list(doomed)
     while left:
         for one in left:
-            if failure := _patiently(partial(provider.failure_of, one.id), until_s, sleep, now_s):
+            if failure := _retried(partial(provider.failure_of, one.id), until_s, sleep, now_s):
                 accepted.discard(one.id)
                 why[one.id] = failure
             if one.condition is Condition.LEAVING or one.id in accepted | hopeless:
@@ -80,7 +80,7 @@ def take_down(
             except ProviderError as error:
                 why[one.id] = str(error)
                 hopeless |= {one.id} if error.refusal in LASTING else set()
-        found = _patiently(provider.owned, until_s, sleep, now_s)
+        found = _retried(provider.owned, until_s, sleep, now_s)
         left = [one for one in found if one.id in ids]
         if now_s() >= until_s or hopeless.issuperset(one.id for one in left):
             break
@@ -111,7 +111,7 @@ def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
     return requested
 
 
-def _patiently(
+def _retried(
     look: Callable[[], _T], until_s: float, sleep: Callable[[float], None],
     now_s: Callable[[], float],
 ) -> _T:  # fmt: skip

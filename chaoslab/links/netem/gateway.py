@@ -7,7 +7,7 @@
               .halve   one end of them is reset              .tell  the other end is reset too
 
 The kernel forwards; no process copies the bytes. For a connection that is ended, the kernel deletes
-its conntrack entry; a SYN into it (`knock`) makes an idle end answer, and packets of unknown
+its conntrack entry; a SYN into it (`send_syn`) makes an idle end answer, and packets of unknown
 connections are answered with a RST. Which effects are in force is kept by `links`, and so are the
 ends that must still be knocked: a call that failed can be repeated.
 """
@@ -83,7 +83,7 @@ class NetworkTools(Protocol):
         """Exit code, and output (error output if it failed)."""
         ...
 
-    def knock(self, ends: Sequence[Ends]) -> None:
+    def send_syn(self, ends: Sequence[Ends]) -> None:
         """Send a bare SYN from the source to the destination of each entry."""
         ...
 
@@ -197,7 +197,7 @@ class Forwarding:
                     self._silence(end, comment)
         found += (ends for ends in self._forget(port) if ends not in found)
         knocked = [ends[told] for ends in found if told is not None]
-        self._tools.knock(knocked)
+        self._tools.send_syn(knocked)
         untold[:] = [end for end in untold if end not in knocked]
 
     def tell(self, untold: list[Ends], comment: str) -> None:
@@ -206,7 +206,7 @@ class Forwarding:
         self._tell(untold)
 
     def _tell(self, untold: list[Ends]) -> None:
-        self._tools.knock(list(dict.fromkeys(untold)))
+        self._tools.send_syn(list(dict.fromkeys(untold)))
         untold.clear()
 
     @property

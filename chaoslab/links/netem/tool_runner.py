@@ -1,7 +1,7 @@
 """Runner of iptables, tc and conntrack in its own network, commanded by its standard input.
 
     {"command": ["iptables", …], "text": ""} ─► one process ─► {"code": 0, "said": "…"}
-    {"knock": [["10.0.0.3", 4701, "10.0.0.4", 40112]]} ─► a SYN from each first end to its second
+    {"send_syn": [["10.0.0.3", 4701, "10.0.0.4", 40112]]} ─► a SYN from each first end to its second
 
 One line in, one line out. It is the one program of the tools image, beside a proxy or as a gateway,
 and ends with its input. It knows no links and keeps no book; `fleet.docker.images.tools` asks it.
@@ -25,8 +25,8 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            if "knock" in asked:
-                answer = _knock(asked["knock"])
+            if "send_syn" in asked:
+                answer = _send_syn(asked["send_syn"])
             else:
                 answer = _run(asked["command"], asked.get("text", ""))
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -43,7 +43,7 @@ def _run(command: Sequence[str], text: str) -> tuple[int, str]:
     return done.returncode, done.stdout if done.returncode == 0 else done.stderr.strip()
 
 
-def _knock(ends: Sequence[tuple[str, int, str, int]]) -> tuple[int, str]:
+def _send_syn(ends: Sequence[tuple[str, int, str, int]]) -> tuple[int, str]:
     """A SYN into what is open, which its owner answers with where it stands (RFC 5961, 4.2).
 
     Whatever lies between then has something to refuse, so that an idle end hears of its end.

@@ -131,7 +131,11 @@ def _diagnose() -> Iterator[Examined]:
 MAINTENANCE = Maintenance(
     verbs={
         UNDO_DROPS: Verb(
-            facts=RuleFacts, undo=_drop_rules, left=_rules, lets_go=True, ends_with_boot=True
+            facts=RuleFacts,
+            undo=_drop_rules,
+            left=_rules,
+            is_safe_during_run=True,
+            ends_with_boot=True,
         ),
         UNDO_BANDS: Verb(facts=BandFacts, undo=_close_bands, left=_bands, ends_with_boot=True),
     },

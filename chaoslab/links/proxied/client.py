@@ -45,7 +45,7 @@ class ProxyState:
 
 
 class ProxyClient(ABC):
-    """The server at `api`. Every method raises FleetError if it fails, NotThere if the server has
+    """The server at `api`. Every method raises FleetError if it fails, NoSuchName if the server has
     no proxy or toxic of that name.
     """
 

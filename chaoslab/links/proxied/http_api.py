@@ -39,11 +39,11 @@ class Endpoint:
         return {"api": self.address, **({"token": self.token} if self.token else {})}
 
 
-class NotThere(FleetError):
+class NoSuchName(FleetError):
     """The server has nothing of that name (404)."""
 
 
-class NobodyThere(FleetError):
+class Unreachable(FleetError):
     """Nobody listens at that address, or behind the gate there (502): whatever a server had there
     is gone with it.
     """
@@ -81,13 +81,13 @@ def call(
             response = connection.getresponse()
             status, answer = response.status, response.read().decode(errors="replace")
     except ConnectionRefusedError as error:
-        raise NobodyThere(f"no proxy listens at {api} any more") from error
+        raise Unreachable(f"no proxy listens at {api} any more") from error
     except (OSError, OverflowError, http.client.HTTPException) as error:
         raise FleetError(
             f"the proxy at {api} does not answer {method} {path}: {error or type(error)!r}"
         ) from error
     if status >= 400:
-        kind = {404: NotThere, 502: NobodyThere}.get(status, FleetError)
+        kind = {404: NoSuchName, 502: Unreachable}.get(status, FleetError)
         raise kind(f"the proxy at {api} refused {method} {path}: {_reason(answer)}")
     return decoded(answer)
 

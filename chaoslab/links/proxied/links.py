@@ -33,7 +33,7 @@ from chaoslab.links.effects import (
 from chaoslab.links.netem.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.proxied.client import ProxyClient, ProxyState, Toxic
 from chaoslab.links.proxied.host import LinkPort, ProxyHost
-from chaoslab.links.proxied.http_api import Endpoint, NotThere
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName
 from chaoslab.links.proxied.toxics import interference
 from chaoslab.links.proxied.undo_verbs import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
@@ -165,7 +165,7 @@ class ProxiedLink:
         self._in_doubt.discard(key)
 
     def _undo(self, verb: Callable[[str, Toxic], None], toxic: Toxic) -> None:
-        with suppress(NotThere):
+        with suppress(NoSuchName):
             verb(self.proxy, toxic)
 
 

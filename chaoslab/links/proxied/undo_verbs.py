@@ -20,8 +20,8 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.proxied.http_api import (
     Endpoint,
-    NobodyThere,
-    NotThere,
+    NoSuchName,
+    Unreachable,
     address_of,
     an_object,
     call,
@@ -108,7 +108,7 @@ def shown(proxy: AskedProxy) -> Mapping[str, Json]:
     """The proxy as its server shows it; empty if the proxy or the server is gone."""
     try:
         return an_object(proxy.ask("GET", _path(proxy)))
-    except (NotThere, NobodyThere):
+    except (NoSuchName, Unreachable):
         return {}
 
 
@@ -137,7 +137,7 @@ def clear(proxy: AskedProxy) -> Healed:
         try:
             _release(proxy, path)
             proxy.ask("DELETE", path)
-        except (NotThere, NobodyThere):
+        except (NoSuchName, Unreachable):
             continue
     return Healed(actions=tuple(f"{name} on {proxy.proxy}, taken away" for name in names))
 
@@ -184,7 +184,7 @@ def _engine_host() -> str | None:
 
 MAINTENANCE = Maintenance(
     verbs={
-        CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=clear, left=effects, lets_go=True),
-        ENABLE_PROXY: Verb(facts=ProxyFacts, undo=enable, left=refusing, lets_go=True),
+        CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=clear, left=effects, is_safe_during_run=True),
+        ENABLE_PROXY: Verb(facts=ProxyFacts, undo=enable, left=refusing, is_safe_during_run=True),
     }
 )

@@ -29,7 +29,7 @@ from chaoslab.links.base import Counters, Remade
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.proxied.client import ProxyClient, Toxic
 from chaoslab.links.proxied.host import RestartableHost
-from chaoslab.links.proxied.http_api import Endpoint, NotThere, decoded
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName, decoded
 from chaoslab.links.proxied.process import LocalServer
 from chaoslab.links.proxied.toxics import STREAMS, is_freeze, whole_numbers
 
@@ -51,7 +51,7 @@ _FLUSH_S = 0.1
 """Time in which held bytes pass before a freeze is removed, at the speed of memory."""
 
 
-class Stuck(FleetError):
+class Unresponsive(FleetError):
     """The server is there and does not answer."""
 
 
@@ -94,9 +94,9 @@ class ToxiproxyClient(ProxyClient):
         try:
             answer = getattr(self._consumer, method.lower())(path, timeout=within_s, **given)
         except NotFound as error:
-            raise NotThere(f"{words}: {error}") from error
+            raise NoSuchName(f"{words}: {error}") from error
         except Timeout as error:
-            raise Stuck(f"{words} and did not answer within {within_s:g} s") from error
+            raise Unresponsive(f"{words} and did not answer within {within_s:g} s") from error
         except (ProxyExists, InvalidToxic, OSError) as error:
             raise FleetError(f"{words}: {error}") from error
         if answer.status_code >= 400:
@@ -175,7 +175,7 @@ class ToxiproxyClient(ProxyClient):
                 call()
                 return
             why = "an attempt to make it anew had failed"
-        except NotThere:
+        except NoSuchName:
             raise
         except FleetError as error:
             why = str(error)
@@ -189,7 +189,7 @@ class ToxiproxyClient(ProxyClient):
         ended = {proxy: self._streams(proxy)} if why else {}
         try:
             self._replace(proxy)
-        except Stuck as error:
+        except Unresponsive as error:
             why = why or str(error)
             ended = {each: self._streams(each) for each in self._wanted} | ended
             self._place.restart()
@@ -200,7 +200,7 @@ class ToxiproxyClient(ProxyClient):
     def _replace(self, proxy: str) -> None:
         wanted = self._wanted[proxy]
         wanted.is_made = False
-        with suppress(NotThere):
+        with suppress(NoSuchName):
             self.delete(proxy)
         super().create(proxy, wanted.listen, wanted.upstream, is_on=False)
         for toxic in wanted.toxics.values():
@@ -235,11 +235,11 @@ class ToxiproxyClient(ProxyClient):
             super().add(proxy, one)
 
     def _behind(self, proxy: str, toxic: Toxic) -> Sequence[Toxic]:
-        """The toxics that bytes meet after this one; NotThere if it is not."""
+        """The toxics that bytes meet after this one; NoSuchName if it is not there."""
         chain = list(self.state(proxy).toxics.values())
         names = [one.name for one in chain]
         if toxic.name not in names:
-            raise NotThere(f"there is no toxic {toxic.name} on {proxy}")
+            raise NoSuchName(f"there is no toxic {toxic.name} on {proxy}")
         behind = chain[names.index(toxic.name) + 1 :]
         return [one for one in behind if one.stream == toxic.stream]
 

@@ -35,7 +35,7 @@ from chaoslab.links.effects import (
 from chaoslab.links.ports import ReservedPort
 from chaoslab.links.proxied.client import ProxyClient
 from chaoslab.links.proxied.host import RestartableHost
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, call
+from chaoslab.links.proxied.http_api import Endpoint, Unreachable, call
 from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.links.proxied.process import LocalServer, Server
 from chaoslab.links.proxied.toxics import whole_numbers
@@ -153,7 +153,7 @@ def _require_toxiproxy(api: Endpoint) -> None:
     try:
         version = call(api, "GET", "/version", within_s=_ASK_S)
         proxies = call(api, "GET", "/proxies", within_s=_ASK_S)
-    except NobodyThere as error:
+    except Unreachable as error:
         raise AbilityError(f"no Toxiproxy server listens at {api}: {_ADVICE}") from error
     except FleetError as error:
         said = " ".join(str(error).split())[:200]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, call
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName, Unreachable, call
 from chaoslab.links.proxied.undo_verbs import ProxyFacts, shown
 from chaoslab.links.toxiproxy import server_binary
 from chaoslab.undo.facts import require
@@ -25,7 +25,7 @@ class OwnProxyFacts(ProxyFacts):
 
 def delete(api: Endpoint, proxy: str) -> None:
     """Delete a proxy, if it is there; FleetError if the server refuses or is silent."""
-    with suppress(NotThere, NobodyThere):
+    with suppress(NoSuchName, Unreachable):
         call(api, "DELETE", f"/proxies/{proxy}")
 
 

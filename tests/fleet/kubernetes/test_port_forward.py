@@ -13,7 +13,7 @@ from wsproto.utilities import LocalProtocolError
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster, PortStream
-from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, call
+from chaoslab.links.proxied.http_api import Endpoint, NoSuchName, Unreachable, call
 
 PORT = 8474
 BEGIN = (b"\0" + struct.pack("<H", PORT), b"\1" + struct.pack("<H", PORT))
@@ -85,11 +85,11 @@ def test_an_answer_arrives_whole_however_it_is_split(size: int) -> None:
 
 def test_the_servers_refusal_is_told_apart_from_a_port_where_nobody_listens() -> None:
     gone = answer({"error": "no such proxy"}, "404 Not Found")
-    with pytest.raises(NotThere, match="no such proxy"):
+    with pytest.raises(NoSuchName, match="no such proxy"):
         asked(Channels(b"\0" + gone, then=TimeoutError()))
     said = b"\1error forwarding port 8474: dial tcp4 127.0.0.1:8474: connect: connection refused"
     channels = Channels(said, then=WebSocketDisconnect())
-    with pytest.raises(NobodyThere):
+    with pytest.raises(Unreachable):
         asked(channels)
     assert channels.is_closed
     with pytest.raises(FleetError, match="no such container"):
@@ -105,7 +105,7 @@ def test_an_answer_that_breaks_off_or_never_comes_is_an_error(then: Exception) -
         channels = Channels(*said, then=then)
         with pytest.raises(FleetError, match="pod") as failed:
             asked(channels)
-        assert not isinstance(failed.value, NobodyThere)
+        assert not isinstance(failed.value, Unreachable)
         assert channels.is_closed
 
 

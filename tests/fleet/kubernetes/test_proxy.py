@@ -18,7 +18,7 @@ from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy, PodLinks, PodPro
 from chaoslab.fleet.kubernetes.proxy_manifests import ProxyManifests
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.effects import LinkAbility
-from chaoslab.links.proxied.http_api import NobodyThere, NotThere
+from chaoslab.links.proxied.http_api import NoSuchName, Unreachable
 from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.undo.base import NoUndoLog
 from tests.fleet.kubernetes.fake_cluster import FakeCluster, ended, pod
@@ -123,7 +123,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Proxy]:
 
 @pytest.mark.parametrize(("method", "error", "times"), [
     ("GET", FleetError("cut off"), 2), ("POST", FleetError("cut off"), 1),
-    ("GET", NotThere("no"), 1), ("GET", NobodyThere("no"), 1), ("GET", Missing("no"), 1),
+    ("GET", NoSuchName("no"), 1), ("GET", Unreachable("no"), 1), ("GET", Missing("no"), 1),
 ])  # fmt: skip
 def test_what_only_reads_is_asked_again_and_what_changes_is_not(
     says: Callable[..., Proxy], method: str, error: FleetError, times: int
@@ -139,7 +139,7 @@ def test_a_pod_that_is_gone_has_taken_its_effects_with_it(says: Callable[..., Pr
     proxy = ForeignProxy(
         cluster=FakeCluster(), pod="proxy-x", token="word", proxy="learner-0", injection=""
     )
-    with pytest.raises(NobodyThere):
+    with pytest.raises(Unreachable):
         proxy.ask("GET", "/proxies/learner-0")
 
 

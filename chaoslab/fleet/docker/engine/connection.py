@@ -110,7 +110,7 @@ class EngineConnection:
         self._client.close()
         self._tunnels.close()
 
-    def brought_here(self, host: str, port: str) -> str:
+    def published_address(self, host: str, port: str) -> str:
         """host:port at which this machine reaches a port that the engine published.
 
         Over ssh that is the other machine's loopback: it is forwarded until the engine is closed.
@@ -142,7 +142,7 @@ class EngineConnection:
 
 def _client(url: str, limit_s: float) -> "docker.DockerClient":
     """Of the SDK, which has asked which version of the API is spoken."""
-    _knock(url)
+    _require_listener(url)
     environment = {**os.environ, "DOCKER_HOST": url}
     return docker.DockerClient.from_env(
         version="auto", timeout=int(limit_s), environment=environment
@@ -158,7 +158,7 @@ def is_silence(error: BaseException) -> bool:
     return isinstance(_bottom(error), TimeoutError | RequestTimeout | PoolTimeout)
 
 
-def _knock(url: str) -> None:
+def _require_listener(url: str) -> None:
     """OSError if none listens at a socket of this machine: the SDK would leave its own open."""
     if url.startswith("unix://"):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
@@ -173,8 +173,8 @@ def labelled(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
 
 def _why(error: BaseException, tunnel: Tunnel | None) -> str:
     """What it says; where no engine answered, what ssh has to say of that, too."""
-    complaint = "" if tunnel is None or isinstance(error, APIError) else tunnel.complaint
-    return f"{_said(error)}; ssh: {complaint}" if complaint else _said(error)
+    error_text = "" if tunnel is None or isinstance(error, APIError) else tunnel.error_text
+    return f"{_said(error)}; ssh: {error_text}" if error_text else _said(error)
 
 
 def _bottom(error: BaseException) -> BaseException:

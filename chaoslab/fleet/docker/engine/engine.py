@@ -227,7 +227,7 @@ class Engine(Stores):
             bound = self._client.api.port(container, port)
         if not bound:
             raise FleetError(f"port {port} of {container} was not published")
-        return self.brought_here(self.host, str(bound[0]["HostPort"]))
+        return self.published_address(self.host, str(bound[0]["HostPort"]))
 
     def usages(self, container: str) -> Iterator[Usage]:
         """What it uses, about once a second, until it is gone.

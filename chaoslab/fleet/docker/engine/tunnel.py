@@ -66,7 +66,7 @@ class Tunnel:
             start_new_session=True,  # Ctrl-C is meant for us, and what is broken is healed by this
         )  # fmt: skip
         if not self._is_greeted():
-            reason = self.complaint or "no answer"
+            reason = self.error_text or "no answer"
             self.close()
             raise FleetError(f"{reason} (`ssh {destination} true` must work and ask nothing)")
 
@@ -90,7 +90,7 @@ class Tunnel:
         raise AssertionError("unreachable")
 
     @property
-    def complaint(self) -> str:
+    def error_text(self) -> str:
         """What ssh has said so far that went wrong; empty if nothing."""
         if self._errors.closed:
             return ""

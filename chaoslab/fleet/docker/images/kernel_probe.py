@@ -32,7 +32,7 @@ _BY_NETEM: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class ProbeFailures:
     """What did not work, each with the reason; empty: it did."""
 
     forwarding: str = ""
@@ -43,15 +43,15 @@ class Tried:
     """Loss of packets before and behind a proxy."""
 
 
-def tried(engine: Engine) -> Tried:
+def tried(engine: Engine) -> ProbeFailures:
     """The answer for this engine. FleetError if it refuses even to run the trial."""
     if why := why_no_image(engine):
-        return Tried(forwarding=why, proxy_loss=why)
+        return ProbeFailures(forwarding=why, proxy_loss=why)
     return _tried(engine.url, images.tools_image())
 
 
 @cache
-def _tried(url: str, image: str) -> Tried:  # noqa: ARG001 - another image is another trial
+def _tried(url: str, image: str) -> ProbeFailures:  # noqa: ARG001 - another image is another trial
     name = trial_name()
     labels = labels_of(name, "a trial")
     with (
@@ -60,7 +60,7 @@ def _tried(url: str, image: str) -> Tried:  # noqa: ARG001 - another image is an
     ):
         proxy_loss = _refusal(lambda: _lose_beside_a_proxy(tools))
         forwarding = _refusal(lambda: _forward(tools))
-        return Tried(
+        return ProbeFailures(
             forwarding=forwarding,
             lacks={} if forwarding else _missing(tools),
             proxy_loss=proxy_loss,

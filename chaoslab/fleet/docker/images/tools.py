@@ -84,12 +84,12 @@ class Tools:
         """Exit code and output, or error output if it failed."""
         return self._tell({"command": list(command), "text": text})
 
-    def knock(self, ends: Sequence[tuple[str, int, str, int]]) -> None:
+    def send_syn(self, ends: Sequence[tuple[str, int, str, int]]) -> None:
         """A SYN from each first host and port to its second, see `links.netem.tool_runner`."""
         if ends:
-            code, said = self._tell({"knock": [list(one) for one in ends]})
+            code, said = self._tell({"send_syn": [list(one) for one in ends]})
             if code:
-                raise FleetError(f"{self.name} could not knock: {said}")
+                raise FleetError(f"{self.name} could not send a SYN: {said}")
 
     def close(self) -> None:
         """Remove it; its rules stay as long as the network that it was in."""
