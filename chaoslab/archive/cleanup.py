@@ -28,7 +28,7 @@ _BLOCK_BYTES = 512
 _GOING = ".removing-"
 
 
-class Keep(StrEnum):
+class KeepReason(StrEnum):
     """Why a run is not removed whatever is asked."""
 
     RUNNING = "running"
@@ -38,7 +38,7 @@ class Keep(StrEnum):
     NEWEST = "among the newest of its plan"
 
 
-class Why(StrEnum):
+class RemoveReason(StrEnum):
     """Why something is removed."""
 
     AGE = "too old"
@@ -73,7 +73,7 @@ class Candidate:
     """Of its verdict; None if it has none."""
     size_bytes: int
     age_s: float
-    keep: Keep | None
+    keep: KeepReason | None
 
     @property
     def is_twin(self) -> bool:
@@ -85,7 +85,7 @@ class Candidate:
 class CleanUp:
     """What would be removed, the oldest first, and what stays."""
 
-    removed: tuple[tuple[Candidate, Why], ...]
+    removed: tuple[tuple[Candidate, RemoveReason], ...]
     kept: tuple[Candidate, ...]
 
     @property
@@ -139,11 +139,11 @@ def by_plan(found: CleanUp) -> Sequence[PlanSum]:
 
 def plan_cleanup(found: Iterable[Candidate], rules: Rules) -> CleanUp:
     """Decide by age, then by size."""
-    kept, removed = [], list[tuple[Candidate, Why]]()
+    kept, removed = [], list[tuple[Candidate, RemoveReason]]()
     for one in sorted(found, key=lambda one: -one.age_s):
         is_old = rules.older_than_s is not None and one.age_s > rules.older_than_s
         if is_old and one.keep is None:
-            removed.append((one, Why.AGE))
+            removed.append((one, RemoveReason.AGE))
         else:
             kept.append(one)
     size = sum(one.size_bytes for one in kept)
@@ -152,7 +152,7 @@ def plan_cleanup(found: Iterable[Candidate], rules: Rules) -> CleanUp:
             break
         if one.keep is None:
             kept.remove(one)
-            removed.append((one, Why.SIZE))
+            removed.append((one, RemoveReason.SIZE))
             size -= one.size_bytes
     return CleanUp(removed=tuple(removed), kept=tuple(kept))
 
@@ -180,17 +180,17 @@ def candidates(
             )  # fmt: skip
 
 
-def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> Keep | None:
+def _keep(run: PastRun, rules: Rules, *, is_newest: bool) -> KeepReason | None:
     path = run.directory.path
     if not is_owned(path):
-        return Keep.OTHER_USER
+        return KeepReason.OTHER_USER
     if is_in_progress(path):
-        return Keep.RUNNING
+        return KeepReason.RUNNING
     if may_have_open_undos(path):
-        return Keep.OWES
+        return KeepReason.OWES
     if is_newest:
-        return Keep.NEWEST
-    return Keep.FAILING if rules.keeps_failing and not run.is_pass else None
+        return KeepReason.NEWEST
+    return KeepReason.FAILING if rules.keeps_failing and not run.is_pass else None
 
 
 def size_of(folder: Path) -> int:

@@ -25,7 +25,7 @@ from chaoslab.run.judged_run import expected, read_and_judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TriedValue:
     """What became of a plan with one value."""
 
     passes: bool
@@ -53,7 +53,7 @@ class Search:
     asked: Asked
     given: str = ""
     """Setting of a second axis."""
-    found: dict[float, Tried] = field(default_factory=dict)
+    found: dict[float, TriedValue] = field(default_factory=dict)
 
     def with_value(self, value: float) -> Asked:
         """The plan with one value."""
@@ -124,7 +124,7 @@ def carry_out(
         say()
 
 
-_Found = Iterator[tuple[Search, float, Tried]]
+_Found = Iterator[tuple[Search, float, TriedValue]]
 
 
 def _here(searches: Sequence[Search], seeds: Sequence[int], _jobs: int) -> _Found:
@@ -134,7 +134,7 @@ def _here(searches: Sequence[Search], seeds: Sequence[int], _jobs: int) -> _Foun
 
 
 def _in_processes(searches: Sequence[Search], seeds: Sequence[int], jobs: int) -> _Found:
-    running: dict[Future[Tried], tuple[Search, float]] = {}
+    running: dict[Future[TriedValue], tuple[Search, float]] = {}
     with workers(jobs) as pool:
 
         def begin(search: Search) -> None:
@@ -152,7 +152,7 @@ def _in_processes(searches: Sequence[Search], seeds: Sequence[int], jobs: int) -
                 begin(search)
 
 
-def simulated(asked: Asked, seeds: Sequence[int]) -> Tried:
+def simulated(asked: Asked, seeds: Sequence[int]) -> TriedValue:
     """Simulate a plan with each seed until one does not pass; what is refused does not pass.
 
     KeyboardInterrupt if a simulation was interrupted: that says nothing about the plan.
@@ -162,13 +162,13 @@ def simulated(asked: Asked, seeds: Sequence[int]) -> Tried:
             try:
                 tried = _once(asked, seed, Path(folder))
             except (PlanError, AbilityError) as error:
-                return Tried(passes=False, reason=f"refused: {error}")
+                return TriedValue(passes=False, reason=f"refused: {error}")
             if not tried.passes:
                 return tried
-    return Tried(passes=True)
+    return TriedValue(passes=True)
 
 
-def _once(asked: Asked, seed: int, root: Path) -> Tried:
+def _once(asked: Asked, seed: int, root: Path) -> TriedValue:
     prepared = prepare(replace(asked, seed=seed, fleet="sim"))
     try:
         directory = run_plan(prepared, root, judge=lambda run: run)
@@ -180,8 +180,8 @@ def _once(asked: Asked, seed: int, root: Path) -> Tried:
     if verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     if verdict.exit_code is ExitCode.PASS:
-        return Tried(passes=True)
+        return TriedValue(passes=True)
     worst = [one for one in verdict.findings if one.outcome is verdict.outcome]
     reasons = [f"{one.check}: {one.reason}" for one in worst] or [str(verdict.outcome)]
     kind = "" if verdict.outcome is Outcome.FAIL else f"{verdict.outcome}: "
-    return Tried(passes=False, reason=f"{kind}{reasons[0]}")
+    return TriedValue(passes=False, reason=f"{kind}{reasons[0]}")

@@ -50,16 +50,16 @@ class _Slowing(Stresses):
 
     @property
     @abstractmethod
-    def course(self) -> tuple[Stage, ...]:
+    def slowdown_stages(self) -> tuple[Stage, ...]:
         """How slow from when on, at most; the first at once, each other one at a step."""
 
     def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
         """How slow in this injection."""
-        return self.course
+        return self.slowdown_stages
 
     def steps(self) -> tuple[float, ...]:
         """The beginning of each stage after the first."""
-        return tuple(stage.offset_s for stage in self.course[1:])
+        return tuple(stage.offset_s for stage in self.slowdown_stages[1:])
 
     @property
     def needs(self) -> frozenset[Ability]:
@@ -118,7 +118,7 @@ class ComputeSlow(_Slowing):
             raise PlanError("`ramp` is at least 0s, in at least one of `ramp_steps`")
 
     @property
-    def course(self) -> tuple[Stage, ...]:
+    def slowdown_stages(self) -> tuple[Stage, ...]:
         """The ramp, and then the whole factor."""
         steps = self.ramp_steps if self.ramp_s else 1
         return tuple(
@@ -157,7 +157,7 @@ class ComputeJitter(_Slowing):
             raise PlanError("`times` is at least 2, and `every` a duration above 0s")
 
     @property
-    def course(self) -> tuple[Stage, ...]:
+    def slowdown_stages(self) -> tuple[Stage, ...]:
         """One stage for each stretch."""
         offsets_s = (self.every_s * stretch for stretch in range(self.times))
         return tuple(Stage(offset_s=offset_s, factor=self.factor) for offset_s in offsets_s)
@@ -165,7 +165,9 @@ class ComputeJitter(_Slowing):
     def stages(self, injection: Injection) -> tuple[Stage, ...]:
         """Each with a factor of its own; the same in every run."""
         rng = random.Random(f"{self.seed} {injection.spec} {injection.number}")
-        return tuple(replace(one, factor=rng.uniform(1, self.factor)) for one in self.course)
+        return tuple(
+            replace(one, factor=rng.uniform(1, self.factor)) for one in self.slowdown_stages
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +201,7 @@ class ComputeThermal(_Slowing):
             raise PlanError("`tooth_share` is at least 0% and below 100%", key="tooth_share")
 
     @property
-    def course(self) -> tuple[Stage, ...]:
+    def slowdown_stages(self) -> tuple[Stage, ...]:
         """Three steps up, the teeth, three steps down."""
         beyond, third_s = self.factor - 1, self.ramp_s / 3
         teeth = max(1, round(self.plateau_s / self.tooth_s))

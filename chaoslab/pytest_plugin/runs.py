@@ -42,7 +42,7 @@ _LOCK = "one_run.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class SharedRun:
     """A run that was made for tests."""
 
     record: Path
@@ -65,7 +65,7 @@ class Part:
         """Whether it is about the outcome of all, with every rule that always holds."""
         return self.from_end == 0
 
-    def problem(self, made: Made) -> str:
+    def problem(self, made: SharedRun) -> str:
         """Why its test fails: one line for each finding that is not PASS, and the record."""
         verdict = made.verdict
         if self.is_verdict:
@@ -150,7 +150,7 @@ class SharedRuns:
         results.mkdir(mode=0o700, exist_ok=True)
         return cls(results=results, root=root, tell=partial(tell, config))
 
-    def run(self, asked: Asked) -> Made:
+    def run(self, asked: Asked) -> SharedRun:
         """The run, made now or before; the test is failed if it was refused or broke."""
         name = hashlib.sha256(asked.again().encode()).hexdigest()[:16]
         path = self.results / f"{name}.json"
@@ -168,7 +168,7 @@ class SharedRuns:
         verdict = read_verdict(record)
         if verdict is None:
             pytest.fail(f"{record} has lost its verdict.json since the run", pytrace=False)
-        return Made(record=record, verdict=verdict)
+        return SharedRun(record=record, verdict=verdict)
 
     def _result(self, asked: Asked) -> Mapping[str, str | None]:
         try:

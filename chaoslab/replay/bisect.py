@@ -50,7 +50,7 @@ class Bisected:
     """Of each commit that was tried, in that order."""
 
 
-class _Over(Exception):
+class _SearchEnded(Exception):
     def __init__(self, ending: BisectEnding) -> None:
         self.ending = ending
 
@@ -69,7 +69,7 @@ def bisect(repository: Suspects, good: str, bad: str, runner: CommitRunner) -> B
             return search.result(BisectEnding.GOOD_DOES_NOT_PASS)
         while (commit := search.next()) is not None:
             search.take(commit, search.answer(commit))
-    except _Over as over:
+    except _SearchEnded as over:
         return search.result(over.ending)
     return search.result(BisectEnding.SKIPPED if search.others else BisectEnding.FOUND)
 
@@ -88,7 +88,7 @@ class _Search:
         found = self.runner(commit)
         self.answers.append((commit, found))
         if found in _ENDINGS:
-            raise _Over(_ENDINGS[found])
+            raise _SearchEnded(_ENDINGS[found])
         return found
 
     def next(self) -> str | None:

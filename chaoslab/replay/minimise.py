@@ -93,7 +93,7 @@ class Minimised:
     trials: tuple[Trial, ...]
 
 
-class _Over(Exception):
+class _SearchEnded(Exception):
     """The search ends here."""
 
     def __init__(self, ending: Ending) -> None:
@@ -117,7 +117,7 @@ def minimise(whole: Candidate, runner: Runner, budget: Budget) -> Minimised:
             before = search.best
             search.shortest()
             search.mildest()
-    except _Over as over:
+    except _SearchEnded as over:
         return search.result(over.ending)
     except KeyboardInterrupt:  # between two runs: a run that goes on answers that it was
         return search.result(Ending.INTERRUPTED)
@@ -157,11 +157,11 @@ class _Search:
         is_late = self.until_s is not None and self.budget.now_s() >= self.until_s
         runs = sum(one.answer is not Answer.IMPOSSIBLE for one in self.trials)
         if runs >= self.budget.runs or is_late:
-            raise _Over(Ending.BUDGET_SPENT)
+            raise _SearchEnded(Ending.BUDGET_SPENT)
         answer = self.runner(candidate)
         self.trials.append(Trial(candidate=candidate, answer=answer))
         if answer in _ENDINGS:
-            raise _Over(_ENDINGS[answer])
+            raise _SearchEnded(_ENDINGS[answer])
         if answer is Answer.FAILS:
             self.best = candidate
         return answer is Answer.FAILS

@@ -66,7 +66,7 @@ def answer_of(judged: JudgedRun, cause: Cause) -> Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class TrialRun:
     """A run of a candidate, for observers of the search."""
 
     candidate: Candidate
@@ -112,7 +112,7 @@ class RealTrials:
         judged = self.carry_out(prepared, self.folder)
         answer = answer_of(judged, self.cause)
         took_s = time.monotonic() - began_s
-        self.tell(Told(candidate=candidate, answer=answer, judged=judged, took_s=took_s))
+        self.tell(TrialRun(candidate=candidate, answer=answer, judged=judged, took_s=took_s))
         return answer
 
 

@@ -36,7 +36,7 @@ _GOODBYE: Mapping[str, Any] = {"goodbye": True}
 
 def ask(address: str, token: str) -> Mapping[str, Any]:
     """Everything that a learner needs to begin. OSError if the recorder cannot be reached."""
-    return _patiently(lambda: _ask(address, token))
+    return _retried(lambda: _ask(address, token))
 
 
 class Reports:
@@ -59,7 +59,7 @@ class Reports:
         self._close()
         self.epoch = 0
         self._hello |= {"source": "donor" if donor else "initial", "donor": donor}
-        _patiently(lambda: self._connect(_ANSWER_S))
+        _retried(lambda: self._connect(_ANSWER_S))
         with self._news:
             if not self._news.wait_for(lambda: self.epoch, _ANSWER_S):
                 raise TimeoutError(f"the recorder at {self._address} does not answer")
@@ -190,7 +190,7 @@ def _ask(address: str, token: str) -> Mapping[str, Any]:
     return answer
 
 
-def _patiently(dial: Callable[[], _T]) -> _T:
+def _retried(dial: Callable[[], _T]) -> _T:
     """Again and again, while a recorder is started again."""
     until_s = time.monotonic() + _PATIENCE_S
     while True:

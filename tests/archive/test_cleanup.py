@@ -10,9 +10,9 @@ import pytest
 from chaoslab.archive.cleanup import (
     Candidate,
     CleanUp,
-    Keep,
+    KeepReason,
+    RemoveReason,
     Rules,
-    Why,
     by_plan,
     candidates,
     plan_cleanup,
@@ -33,7 +33,7 @@ def of(root: Path, rules: Rules) -> CleanUp:
     return plan_cleanup(candidates(root, index(root), rules, NOW), rules)
 
 
-def keep(root: Path, run: PastRun, rules: Rules = OLD) -> Keep | None:
+def keep(root: Path, run: PastRun, rules: Rules = OLD) -> KeepReason | None:
     (found,) = (
         one for one in candidates(root, index(root), rules, NOW) if one.path == run.directory.path
     )
@@ -49,8 +49,8 @@ def test_old_runs_go_but_the_newest_of_each_plan_and_the_failing_ones_stay(tmp_p
     assert of(tmp_path, Rules()).removed == (), "unasked"
     assert [one.path for one, _ in of(tmp_path, OLD).removed] == [passed.directory.path]
     for run in (failed, unknown, unjudged):
-        assert keep(tmp_path, run) is Keep.FAILING
-    assert keep(tmp_path, newest) is Keep.NEWEST
+        assert keep(tmp_path, run) is KeepReason.FAILING
+    assert keep(tmp_path, newest) is KeepReason.NEWEST
     assert len(of(tmp_path, Rules(older_than_s=50 * DAY_S, keeps_failing=False)).removed) == 4
 
 
@@ -67,18 +67,23 @@ def test_a_run_that_goes_on_has_open_entries_or_is_foreign_stays(
     run = record(tmp_path, {"rejoin": 0.5})
     record(tmp_path, {"rejoin": 0.5}, day=9)
     with UndoLogFile(run.directory.path) as log:
-        assert keep(tmp_path, run) is Keep.RUNNING
+        assert keep(tmp_path, run) is KeepReason.RUNNING
         number = log.open("remove", path=str(tmp_path / "nothing"))
-    assert keep(tmp_path, run) is Keep.OWES
+    assert keep(tmp_path, run) is KeepReason.OWES
     with UndoLogFile(run.directory.path) as log:
         log.close(number)
     assert keep(tmp_path, run) is None
     monkeypatch.setattr("chaoslab.archive.cleanup.is_owned", lambda _: False)
-    assert keep(tmp_path, run) is Keep.OTHER_USER
+    assert keep(tmp_path, run) is KeepReason.OTHER_USER
 
 
 def one(
-    name: str, *, age_s: float, size: int, kept: Keep | None = None, plan: str | None = "kill_half"
+    name: str,
+    *,
+    age_s: float,
+    size: int,
+    kept: KeepReason | None = None,
+    plan: str | None = "kill_half",
 ) -> Candidate:
     return Candidate(
         path=Path(name), plan=plan, outcome=plan and Outcome.PASS, size_bytes=size, age_s=age_s,
@@ -89,13 +94,13 @@ def one(
 def test_by_size_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
     runs = [
         one("young", age_s=1, size=10),
-        one("oldest", age_s=4, size=10, kept=Keep.FAILING),
+        one("oldest", age_s=4, size=10, kept=KeepReason.FAILING),
         one("old", age_s=3, size=10),
         one("middle", age_s=2, size=10),
     ]
     found = plan_cleanup(runs, Rules(most_bytes=25))
     assert [(gone.path.name, why) for gone, why in found.removed] == [
-        ("old", Why.SIZE), ("middle", Why.SIZE),
+        ("old", RemoveReason.SIZE), ("middle", RemoveReason.SIZE),
     ]  # fmt: skip
     assert (found.freed_bytes, found.kept_bytes) == (20, 20)
     assert plan_cleanup(runs, Rules(most_bytes=40)).removed == ()
@@ -105,7 +110,7 @@ def test_by_size_the_oldest_go_until_the_rest_fits(tmp_path: Path) -> None:
 def test_records_are_summed_by_plan_the_largest_first() -> None:
     records = [
         one("a", age_s=9, size=10),
-        one("b", age_s=1, size=10, kept=Keep.NEWEST),
+        one("b", age_s=1, size=10, kept=KeepReason.NEWEST),
         one("c", age_s=2, size=70, plan="slow_chip"),
         one("d", age_s=8, size=5, plan=None),
     ]
@@ -123,7 +128,7 @@ def test_a_kept_twin_goes_by_age_unless_it_is_in_the_making(tmp_path: Path) -> N
         (twin / "journal.jsonl").write_text("x" * 5000)
         os.utime(twin, (BEGAN.timestamp(),) * 2)
     ((gone, why),) = of(tmp_path, OLD).removed
-    assert (gone.path.name, gone.is_twin, why) == ("0123456789abcdef", True, Why.AGE)
+    assert (gone.path.name, gone.is_twin, why) == ("0123456789abcdef", True, RemoveReason.AGE)
     assert gone.size_bytes >= 5000
     remove(gone)
     assert [path.name for path in (tmp_path / ".twins").iterdir()] == ["89ab.partial-1234"]

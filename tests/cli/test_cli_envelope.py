@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from chaoslab.cli.main import main
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.units import DURATION
-from chaoslab.experiments.envelope import Tried
+from chaoslab.experiments.envelope import TriedValue
 from chaoslab.prepare.plans import Asked
 
 TRIED = "chaoslab.experiments.envelope.simulated"
@@ -19,13 +19,13 @@ TRIED = "chaoslab.experiments.envelope.simulated"
 def _modelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage of n learners passes up to 100 s / n; of all four, never."""
 
-    def tried(asked: Asked, seeds: Sequence[int]) -> Tried:
+    def tried(asked: Asked, seeds: Sequence[int]) -> TriedValue:
         assert seeds
         given = dict(setting.split("=") for setting in asked.settings)
         learners = int(given.get("faults.half-dies.target", "{learners: 2}").strip("{}")[-1])
         lasts_s = DURATION.parse(given.get("faults.half-dies.for", "6s"))
         is_short = learners < 4 and lasts_s <= 100 / learners
-        return Tried(passes=is_short, reason="" if is_short else "rejoin: too late")
+        return TriedValue(passes=is_short, reason="" if is_short else "rejoin: too late")
 
     monkeypatch.setattr(TRIED, tried)
 
@@ -66,9 +66,9 @@ def test_one_question_can_be_asked_by_another() -> None:
 
 
 def test_ctrl_c_prints_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = iter([Tried(passes=True), Tried(passes=False, reason="too long")])
+    calls = iter([TriedValue(passes=True), TriedValue(passes=False, reason="too long")])
 
-    def tried(_asked: Asked, _seeds: Sequence[int]) -> Tried:
+    def tried(_asked: Asked, _seeds: Sequence[int]) -> TriedValue:
         found = next(calls, None)
         if found is None:
             raise KeyboardInterrupt

@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core import units
 from chaoslab.experiments.axes import Axis, Question
-from chaoslab.experiments.envelope import Search, Tried, carry_out, simulated
+from chaoslab.experiments.envelope import Search, TriedValue, carry_out, simulated
 from chaoslab.prepare.plans import Asked
 
 OUTAGE = Axis(key="faults.one.for", low=1.0, high=300.0, quantity=units.DURATION)
@@ -25,11 +25,13 @@ def _look(monkeypatch: pytest.MonkeyPatch) -> Searcher:
     def look(axis: Axis, passes: Callable[[float], bool], *, interrupted_after: int = 99) -> Search:
         search = Search(axis=axis, asked=Asked(plan="kill_half"))
 
-        def tried(asked: Asked, _seeds: Sequence[int]) -> Tried:
+        def tried(asked: Asked, _seeds: Sequence[int]) -> TriedValue:
             if len(search.found) == interrupted_after:
                 raise KeyboardInterrupt
             text = asked.settings[-1].split("=")[1]
-            return Tried(passes=passes(axis.quantity.parse(text)), reason=f"{text} is too much")
+            return TriedValue(
+                passes=passes(axis.quantity.parse(text)), reason=f"{text} is too much"
+            )
 
         monkeypatch.setattr("chaoslab.experiments.envelope.simulated", tried)
         with suppress(KeyboardInterrupt):
@@ -83,7 +85,10 @@ def test_the_harshest_value_passes_of_all_and_the_mildest_fails_of_none(
 
 
 def test_what_is_found_first_does_not_matter() -> None:
-    ends = {OUTAGE.low: Tried(passes=False, reason="mild"), OUTAGE.high: Tried(passes=False)}
+    ends = {
+        OUTAGE.low: TriedValue(passes=False, reason="mild"),
+        OUTAGE.high: TriedValue(passes=False),
+    }
     for order in (list(ends), list(reversed(ends))):
         found = {value: ends[value] for value in order}
         edge = Search(axis=OUTAGE, asked=Asked(plan="kill_half"), found=found).edge()
@@ -118,6 +123,6 @@ def test_a_longer_outage_is_found_out_by_the_check_that_it_violates() -> None:
         length: simulated(Asked(plan="syncer_crash", settings=(f"faults.0.for={length}",)), [11])
         for length in ("4s", "19s")
     }
-    assert outages["4s"] == Tried(passes=True)
+    assert outages["4s"] == TriedValue(passes=True)
     assert not outages["19s"].passes
     assert outages["19s"].reason.startswith("continuity: ")

@@ -45,7 +45,7 @@ def command(
     """
     runs = find_runs(out) if run is None else (RunDirectory.open(run, root=out).path,)
     if is_dry:
-        _foretell(runs, as_json=as_json)
+        _preview(runs, as_json=as_json)
         return
     halted = halt(runs, within_s=within_s, tell=lambda words: click.echo(words, err=True))
     lost = [] if run is not None else [f"{one.what}; {one.remedy}" for one in strays()]
@@ -59,7 +59,7 @@ def command(
     context.exit(ExitCode.BROKEN if is_left else ExitCode.PASS)
 
 
-def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
+def _preview(runs: Sequence[Path], *, as_json: bool) -> None:
     found = {str(run): harness_of(run) for run in runs}
     if as_json:
         print_json(

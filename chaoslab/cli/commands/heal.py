@@ -58,7 +58,7 @@ def command(
     paths = tuple(path for path in paths if path not in running)
     removable = [one for one in unnamed(out) if one.remove] if is_all else []
     if is_dry:
-        _foretell(paths, removable, as_json=as_json, is_busy=bool(running))
+        _preview(paths, removable, as_json=as_json, is_busy=bool(running))
         return
     healed = {str(path): _heal(path) for path in paths}
     healed |= {found.where: _remove(found) for found in removable}
@@ -96,7 +96,7 @@ def _remove(found: Leftover) -> Healed:
         return Healed(remaining=(str(error),))
 
 
-def _foretell(
+def _preview(
     paths: Sequence[Path], removable: Sequence[Leftover], *, as_json: bool, is_busy: bool
 ) -> None:
     """Open undo entries of each run with what is still there; why, if a log cannot be read."""

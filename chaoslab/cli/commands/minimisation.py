@@ -32,7 +32,7 @@ from chaoslab.replay.minimise import Answer, Budget, Candidate, Ending, Minimise
 from chaoslab.replay.trials import (
     MINIMISED_YAML,
     RealTrials,
-    Told,
+    TrialRun,
     cause_of,
     recorded_plan,
     write_plan,
@@ -131,7 +131,7 @@ class _Search:
     settings: Sequence[str]
     invocation: Invocation
     is_quiet: bool
-    told: list[Told] = field(default_factory=list)
+    told: list[TrialRun] = field(default_factory=list)
     error: ChaoslabError | None = None
 
     @cached_property
@@ -184,7 +184,7 @@ class _Search:
         self.error = self.error or judged.error
         return judged
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: TrialRun) -> None:
         self.told.append(told)
         self._say(
             f"{len(self.told)}: {told.answer} ({told.judged.verdict.outcome}) after "
