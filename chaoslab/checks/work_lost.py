@@ -44,7 +44,7 @@ class WorkLost:
     seconds: float
     """Time that they took, at the step times of the baseline."""
     share: float
-    """Share of all steps that were made."""
+    """Lost share of all steps that were made."""
     effective_share: float
     """Effective training time ratio: 1 for a run in which every learner stepped as in the
     baseline, and nothing was thrown away."""
