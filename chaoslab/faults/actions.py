@@ -60,14 +60,14 @@ class EndsProcess(BaseFault):
 
 
 class AsksToLeave(EndsProcess):
-    """A fault whose targets have a time to leave by themselves, and start again once they have."""
+    """A fault that gives its targets time to leave by themselves, then starts them again."""
 
     __slots__ = ()
 
     grace_s: float
-    """How long they have."""
+    """Time in which targets may leave by themselves."""
     look_s: ClassVar[float]
-    """How often it is looked whether they have left."""
+    """Interval of the looks whether targets have left."""
 
     def require_grace(self) -> None:
         """PlanError if `grace` is too short for a look."""
@@ -75,7 +75,7 @@ class AsksToLeave(EndsProcess):
             raise PlanError(f"`grace` is a duration of at least {self.look_s:g}s", key="grace")
 
     def steps(self) -> tuple[float, ...]:
-        """When it is looked whether they have left; last, when they must have."""
+        """Times of the looks whether targets have left; last, when they must have."""
         looks = int(self.grace_s / self.look_s)
         return (*(self.look_s * look for look in range(1, looks)), self.grace_s)
 
@@ -93,16 +93,16 @@ class GivesNotice(BaseFault):
     __slots__ = ()
 
     notice_s: float
-    """From the notice to SIGTERM."""
+    """Time from the notice to SIGTERM."""
     grace_s: float
-    """From SIGTERM to the end."""
+    """Time from SIGTERM to the end."""
 
     def __post_init__(self) -> None:
         if self.notice_s < 0 or self.grace_s < 0:
             raise PlanError("`notice` and `grace` are durations of at least 0s")
 
     def steps(self) -> tuple[float, ...]:
-        """When SIGTERM and the end follow the notice."""
+        """Times of SIGTERM and of the end, after the notice."""
         return (self.notice_s, self.notice_s + self.grace_s)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -126,7 +126,7 @@ class AsksHook(BaseFault):
     __slots__ = ()
 
     hook: ClassVar[str]
-    """Which hook, by its name in the node's program."""
+    """Name of the hook in the node's program."""
 
     layer = Layer.PROGRAM
     needs = frozenset({Ability.HOOKS})
@@ -134,10 +134,10 @@ class AsksHook(BaseFault):
 
     @abstractmethod
     def asked(self) -> Mapping[str, Json]:
-        """What the hook is asked to do."""
+        """Request to the hook."""
 
     def requested(self) -> Mapping[str, Json]:
-        """What the hook is asked to do, as evidence shows it."""
+        """Request to the hook, as in evidence."""
         return self.asked()
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -161,7 +161,7 @@ class Stresses(BaseFault):
 
     @abstractmethod
     def stressor(self, injection: Injection) -> Stressor:
-        """What is put on each target."""
+        """Stressor of each target."""
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Put the stressor on every target."""
@@ -200,7 +200,7 @@ class LinkFault(BaseFault):
 
     @abstractmethod
     def shapings(self) -> tuple[Shaping, ...]:
-        """What it puts on each link."""
+        """Effects on each link."""
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Shape every target's link."""

@@ -29,7 +29,7 @@ from chaoslab.record.run_directory import plain
 
 
 class Layer(StrEnum):
-    """Where a fault really acts, which may be above or below the failure that it imitates."""
+    """Layer on which a fault really acts, above or below the failure that it imitates."""
 
     PROCESS = "process"
     """Processes, by start and signal."""
@@ -42,15 +42,15 @@ class Layer(StrEnum):
     PACKET = "packet"
     """IP packets, in the kernel."""
     CONTAINER = "container"
-    """What a container engine does to a container."""
+    """Act of a container engine on a container."""
     FILE = "file"
     """The contents of files."""
     VOLUME = "volume"
     """A file system: its free space, and which writes were flushed."""
     MACHINE = "machine"
-    """What a cluster or its owner does to one of its machines."""
+    """Act of a cluster or its owner on a machine."""
     PROVIDER = "provider"
-    """What a cloud provider does to the machines that it gives."""
+    """Act of a cloud provider on its machines."""
     PROGRAM = "program"
     """The node itself, by its test hooks."""
 
@@ -66,11 +66,11 @@ class Fault(Protocol):
     summary: ClassVar[str]
     """One line for `chaoslab catalog faults`."""
     layer: ClassVar[Layer]
-    """Where it really acts."""
+    """Layer on which it really acts."""
     imitates: ClassVar[str]
     """The real failure that it stands for, and what it does not reproduce; one line."""
     proof: ClassVar[str]
-    """What counts as evidence, one line."""
+    """Evidence that proves it, in one line."""
     takes_away: ClassVar[bool]
     """Whether a victim is gone from training meanwhile, so that it must rejoin."""
     brings_in: ClassVar[bool]
@@ -78,12 +78,12 @@ class Fault(Protocol):
 
     @property
     def roles(self) -> frozenset[Role]:
-        """What its targets may run; of most faults the same, whatever its settings."""
+        """Roles of possible targets; of most faults independent of the settings."""
         ...
 
     @property
     def needs(self) -> frozenset[Ability]:
-        """What the fleet must be able to do; of most faults the same, whatever its settings."""
+        """Abilities that the fleet must have; of most faults independent of the settings."""
         ...
 
     def steps(self) -> tuple[float, ...]:
@@ -150,7 +150,7 @@ class FindsTargets(Protocol):
 
 
 Choices: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
-"""Of each setting, by a wide choice: those that are part of it."""
+"""Choices that are part of a wide choice, by setting."""
 
 
 class HasStrength:
@@ -174,7 +174,7 @@ class HasStrength:
             yield from self._valid({name: value})
 
     def narrowed(self) -> Iterator[Self]:
-        """With each narrower choice for one setting."""
+        """The fault with each narrower choice for one setting."""
         own = {one.name for one in fields(self)}  # type: ignore[arg-type]  # a dataclass, as all are
         for name in (name for name in self.narrower if name in own):
             for choice in self.narrower[name].get(getattr(self, name), ()):
@@ -248,20 +248,20 @@ class BaseFault(HasStrength, Fault):
         """Never called without later steps."""
 
     def requested(self) -> Mapping[str, Json]:
-        """What was requested, as its settings or under the keys of what is measured."""
+        """Requested values, as settings or under the keys of the measurements."""
         settings = fields(self)  # type: ignore[arg-type]  # every fault is a dataclass
         return {one.name: plain(getattr(self, one.name)) for one in settings}
 
     @abstractmethod
     def look(self, window: EvidenceWindow) -> Found:
-        """What the record shows of one target."""
+        """Findings of the record about one target."""
 
     def conclude(self, window: EvidenceWindow) -> Found:
-        """What follows for one target from what `look` found: the same, of most faults."""
+        """Conclusion for one target from what `look` found: the same, for most faults."""
         return self.look(window)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """One piece for each target, as `conclude` finds it."""
+        """Evidence of each target, as `conclude` finds it."""
         requested = dict(self.requested())
         if self.duration_key:
             requested[self.duration_key] = injection.for_s

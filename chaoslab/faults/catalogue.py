@@ -54,4 +54,4 @@ FAULTS: Final[Mapping[str, type[Fault]]] = OnDemand(
         "syncer.disk_full": "chaoslab.faults.storage_room:SyncerDiskFull",
     }
 )
-"""Full name, as written in a plan, to the class whose fields are its settings."""
+"""Faults by their full name in a plan; the fields of a class are the settings."""

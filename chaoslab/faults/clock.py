@@ -36,13 +36,13 @@ _LATE_S = 0.5
 _UNSEEN_S = 1.0
 """After its last reading before the heal a clock is believed to stay as it was for this long."""
 _TOLERANCE = 0.25
-"""A drift that is off by this share of what was asked proves it all the same."""
+"""Largest error of a drift, as a share of the requested one, with which it is still proved."""
 _WINDOW_S = 2.0
 """A rate that was watched for less is believed to be there, and not how large it is."""
 
 
 class Towards(StrEnum):
-    """In which direction a clock is set."""
+    """Direction in which a clock is set."""
 
     AHEAD = "ahead"
     BACK = "back"
@@ -56,7 +56,7 @@ class ClockStep(AsksHook):
     """
 
     by_s: Duration = 300.0
-    """By how much."""
+    """Offset of the clock."""
     towards: Towards = Towards.AHEAD
     """`ahead`, or `back`: then times of day come twice."""
 
@@ -78,7 +78,7 @@ class ClockStep(AsksHook):
             raise PlanError(f"`towards: {self.towards}` is neither `ahead` nor `back`")
 
     def asked(self) -> Mapping[str, Json]:
-        """How far the wall clock is set ahead; below 0: back."""
+        """Requested offset of the wall clock; below 0: back."""
         return {"step_s": self._step_s}
 
     @property
@@ -149,7 +149,7 @@ class ClockDrift(AsksHook):
         return {"rate": self.rate}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """How fast its monotonic clock ran against the harness's."""
+        """Rate of its monotonic clock against the harness's."""
         said = _readings(window)[1:]  # the first one was before
         passed_s = _passed_s(said) if len(said) > 1 else 0.0
         if passed_s <= 0:
@@ -182,17 +182,17 @@ class ClockDrift(AsksHook):
 
 
 def _readings(window: EvidenceWindow) -> Sequence[Event[ClockRead]]:
-    """What the target's clocks showed: once before they were touched, then meanwhile."""
+    """Readings of the target's clocks: one before the fault, then those during it."""
     return [e for e in window.of(ClockRead) if e.payload.incarnation == window.incarnation]
 
 
 def _shown_s(window: EvidenceWindow, said: Sequence[Event[ClockRead]]) -> float:
-    """For how long its clocks are known to have been as they were read."""
+    """Time for which its clocks are known to have been as they were read."""
     return min(window.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
 
 
 def _ahead_s(reading: Event[ClockRead]) -> float:
-    """How far the node's wall clock was ahead of the harness's."""
+    """Offset of the node's wall clock from the harness's; above 0: ahead."""
     return reading.payload.wall_s - datetime.fromisoformat(reading.wall).timestamp()
 
 

@@ -33,7 +33,7 @@ _NEEDS = {
     Mechanism.DUTY_CYCLE: Ability.DUTY_CYCLE,
     Mechanism.HOOK: Ability.HOOKS,
 }
-"""What a mechanism needs beside SLOW."""
+"""Abilities that a mechanism needs beside SLOW."""
 
 
 class _Slowing(Stresses):
@@ -46,15 +46,15 @@ class _Slowing(Stresses):
     strength: ClassVar[Mapping[str, float]] = {"factor": 1.0}
     may_silence = False
     layer = Layer.SCHEDULER
-    proof = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
+    proof = "step time against its own before, less the others' slowdown; within `tolerance`"
 
     @property
     @abstractmethod
     def slowdown_stages(self) -> tuple[Stage, ...]:
-        """How slow from when on, at most; the first at once, each other one at a step."""
+        """Stages with offsets and largest factors: the first at once, each other one at a step."""
 
     def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
-        """How slow in this injection."""
+        """Stages of this injection."""
         return self.slowdown_stages
 
     def steps(self) -> tuple[float, ...]:
@@ -75,7 +75,7 @@ class _Slowing(Stresses):
         stress_all(injection, fleet, self._slowness(injection, step_index + 1))
 
     def requested(self) -> Mapping[str, Json]:
-        """How far off it may be, and by which mechanism."""
+        """The tolerance, and the mechanism."""
         return {"tolerance": self.tolerance, "mechanism": self.mechanism.value}
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
@@ -106,7 +106,7 @@ class ComputeSlow(_Slowing):
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
     tolerance: Share = 0.5
-    """How far off the measured slowness, what lies beyond 1x, may be."""
+    """Largest relative error of the measured slowness (the part beyond 1x)."""
 
     name = "compute.slow"
     summary = "each step takes several times as long"
@@ -137,15 +137,15 @@ class ComputeJitter(_Slowing):
     factor: Factor = 3.0
     """Drawn evenly from 1x to this."""
     every_s: Duration = 3.0
-    """How long each stretch is."""
+    """Duration of each stretch."""
     times: int = 6
-    """How many there are; the last one lasts until the heal."""
+    """Number of stretches; the last one lasts until the heal."""
     seed: int = 0
-    """With the fault's id and its number it decides what is drawn, whatever the plan's seed is."""
+    """Seed of the drawn factors, with the fault's id and number; independent of the plan's seed."""
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
     tolerance: Share = 0.5
-    """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
+    """Largest relative error of the mean measured slowness (the part beyond 1x)."""
 
     name = "compute.jitter"
     summary = "steps take longer by a factor that changes all the time"
@@ -163,7 +163,7 @@ class ComputeJitter(_Slowing):
         return tuple(Stage(offset_s=offset_s, factor=self.factor) for offset_s in offsets_s)
 
     def stages(self, injection: Injection) -> tuple[Stage, ...]:
-        """Each with a factor of its own; the same in every run."""
+        """Stages with a factor each; the same in every run."""
         rng = random.Random(f"{self.seed} {injection.spec} {injection.number}")
         return tuple(
             replace(one, factor=rng.uniform(1, self.factor)) for one in self.slowdown_stages
@@ -175,11 +175,11 @@ class ComputeThermal(_Slowing):
     """The learner's chip gets hot: slower and slower, up and down at its limit, then it cools."""
 
     factor: Factor = 2.5
-    """At its hottest."""
+    """Factor at the limit."""
     ramp_s: Duration = 6.0
-    """From the first step down to the limit, and at the end from there back."""
+    """Time from the first step down to the limit, and at the end from there back."""
     plateau_s: Duration = 12.0
-    """How long it stays at the limit."""
+    """Time at the limit."""
     tooth_s: Duration = 3.0
     """Period of the sawtooth at the limit: it throttles for this long, then eases for as long."""
     tooth_share: Share = 0.4
@@ -187,7 +187,7 @@ class ComputeThermal(_Slowing):
     mechanism: Mechanism = Mechanism.AUTO
     """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
     tolerance: Share = 0.5
-    """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
+    """Largest relative error of the mean measured slowness (the part beyond 1x)."""
 
     name = "compute.thermal"
     summary = "a chip throttles: slower by and by, a sawtooth, and back"

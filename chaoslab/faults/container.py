@@ -81,7 +81,7 @@ class ContainerReplace(AsksToLeave):
     image: str = "next"
     """The release: `next`, which `chaoslab doctor images build` makes, or the name of an image."""
     grace_s: Duration = 6.0
-    """How long it has to leave by itself; its next life begins as soon as it has, or is made to."""
+    """Time to leave by itself; its next life begins as soon as it has, or is made to."""
 
     name = "container.replace"
     summary = "leave in order, come back from another image"
@@ -106,7 +106,7 @@ class ContainerReplace(AsksToLeave):
         return {"image": self.image}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """How it left, and what its next life runs."""
+        """Its exit, and the image of its next life."""
         exited, restarted = window.exited, window.restarted
         before = next(reversed(of(window.before, NodeStarted)), None)
         if window.incarnation is None or before is None:
@@ -135,7 +135,7 @@ class ContainerReplace(AsksToLeave):
 
 
 def reported(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:
-    """What the engine itself reported of the target while the fault was upon it."""
+    """Events that the engine reported of the target during the fault."""
     return window.first(EngineReported, lambda e: e.payload.action == action)
 
 

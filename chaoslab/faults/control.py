@@ -109,7 +109,7 @@ class ControlLeave(EndsProcess):
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What it said, what the syncer said, how it exited, and when the next round came."""
+        """Its goodbye, the syncer's account, its exit, and the time of the next round."""
         exited = window.exited
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when it was asked to leave")

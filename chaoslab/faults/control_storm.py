@@ -46,11 +46,11 @@ class ControlRejoinStorm(HasStrength, Fault):
     """Kill the targets and start all of them again at once, after `down`; as often as asked."""
 
     times: int = 1
-    """How many storms."""
+    """Number of storms."""
     down_s: Duration = 4.0
-    """How long they are gone before all of them come back."""
+    """Time for which they are gone before all of them come back."""
     up_s: Duration = 12.0
-    """With `times` above 1: from a return to the next death."""
+    """With `times` above 1: time from a return to the next death."""
 
     name = "control.rejoin_storm"
     summary = "learners die, and all come back in the same instant"
@@ -145,7 +145,7 @@ class _Storm:
 
     returns: Sequence[Life]
     asked: int
-    """How many were to come back."""
+    """Number of learners that were to come back."""
 
     @property
     def is_one(self) -> bool:
@@ -155,12 +155,12 @@ class _Storm:
 
     @property
     def start_spread_s(self) -> float:
-        """From the first start to the last."""
+        """Time from the first start to the last."""
         return _spread_s(one.started.time_s for one in self.returns)
 
     @property
     def join_spread_s(self) -> float:
-        """From the first that the syncer let in to the last."""
+        """Time from the first to the last admission by the syncer."""
         return _spread_s(one.member.time_s for one in self.returns if one.member)
 
     @property
@@ -207,7 +207,7 @@ def _together(storms: Sequence[_Storm]) -> str:
 
 
 def _measured(storms: Sequence[_Storm]) -> Mapping[str, Json]:
-    """Of all storms the worst; donors of all together."""
+    """Measurements of the worst storm; donors of all storms together."""
     donors = Counter(one.donor for storm in storms for one in storm.returns if one.donor)
     return {
         "start_spread_s": max(storm.start_spread_s for storm in storms),

@@ -81,7 +81,7 @@ class HostKill(_EndsHost):
     proof = "the learner reported the host lost by SIGKILL, and all of it exited so"
 
     def end(self, name: str, fleet: HasHosts) -> None:
-        """By SIGKILL."""
+        """End it by SIGKILL."""
         fleet.kill_host(name, self.host)
 
 
@@ -100,5 +100,5 @@ class ChipFail(_EndsHost):
     proof = "the learner reported the host lost by SIGABRT, and all of it exited so"
 
     def end(self, name: str, fleet: HasHosts) -> None:
-        """By the test hook of that process."""
+        """End it by the test hook of that process."""
         fleet.fail_chip(name, self.host)

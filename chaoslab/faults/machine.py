@@ -123,7 +123,7 @@ class NodeDrain(AsksToLeave):
 
 
 def _placed(window: EvidenceWindow) -> Event[EngineReported] | None:
-    """Where its next incarnation started, by the cluster's word."""
+    """Machine of its next incarnation, by the cluster's report."""
     return window.first(
         EngineReported,
         lambda e: e.payload.action == "start" and e.payload.incarnation > (window.incarnation or 0),

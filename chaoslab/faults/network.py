@@ -48,11 +48,11 @@ class NetworkLatency(OneEffect):
     """Every byte arrives later, each way by `mean`; a round trip takes the sum of both ways."""
 
     mean_s: Duration = 0.1
-    """One way, in each direction that is asked for."""
+    """Mean of the added delay, one way, in each requested direction."""
     jitter_s: Duration = 0.0
     """Half the width of the uniform distribution, the standard deviation of the others."""
     distribution: JitterShape = JitterShape.UNIFORM
-    """How delays spread; toxiproxy knows uniform alone."""
+    """Distribution of the delays; toxiproxy knows uniform alone."""
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
@@ -99,7 +99,7 @@ class _Slows(OneEffect):
     @property
     @abstractmethod
     def most_bytes_per_s(self) -> float:
-        """At which rate payloads should arrive."""
+        """Expected rate of payloads."""
 
     def requested(self) -> Mapping[str, Json]:
         return {f"{way}_bytes_per_s": self.most_bytes_per_s for way in self.direction.ways}
@@ -114,7 +114,7 @@ class NetworkBandwidth(_Slows):
     """Limit the rate of the link, in each direction that is asked for."""
 
     rate_bytes_per_s: BytesPerSecond = 1e6
-    """Of the stream, without what the kernel adds to it."""
+    """Rate of the stream, without the kernel's overhead."""
     per: Per = Per.LINK
     """toxiproxy limits each connection by itself; a learner has one."""
     direction: Direction = Direction.BOTH
@@ -140,7 +140,7 @@ class NetworkSlice(_Slows):
     """The stream arrives in small pieces with a pause after each."""
 
     size_bytes: Bytes = 1000
-    """Of a piece, at most."""
+    """Largest size of a piece."""
     delay_s: Duration = 0.01
     """Between two pieces. Without any, no record shows that the stream was cut."""
     direction: Direction = Direction.BOTH
@@ -174,9 +174,9 @@ class NetworkLimitData(OneEffect):
     """End each connection once it has carried a number of bytes; the next one may carry as many."""
 
     size_bytes: Bytes = 200_000
-    """Of the stream, from the injection or from the connection's beginning."""
+    """Bytes of the stream, from the injection or from the connection's beginning."""
     direction: Direction = Direction.UP
-    """Which way bytes are counted; with both, each way for itself."""
+    """Direction in which bytes are counted; with both, each separately."""
 
     name = "network.limit_data"
     summary = "each connection ends after a number of bytes"

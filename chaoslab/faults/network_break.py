@@ -32,14 +32,14 @@ class _BreaksStream(OneEffect):
     comes_back = True
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What became of the stream, if there was one."""
+        """Findings about the stream, if there was one."""
         if not was_open(window):
             return no_evidence(Code.NO_STREAM, "had no stream when the fault began")
         return self.look_at_stream(window)
 
     @abstractmethod
     def look_at_stream(self, window: EvidenceWindow) -> Found:
-        """What the record shows of a target that had a stream."""
+        """Findings about a target that had a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,9 @@ class NetworkReset(_BreaksStream):
     """Open connections break off at once and may be opened again; once, or several times."""
 
     times: int = 1
-    """How often."""
+    """Number of resets."""
     every_s: Duration = 4.0
-    """From one time to the next; a learner needs a moment to be back."""
+    """Time between two resets; a learner needs a moment to be back."""
 
     name = "network.reset"
     summary = "connections break off, once or again and again"
@@ -123,11 +123,11 @@ class NetworkFlap(_BreaksStream):
     """The link goes down and comes up again, several times: down, connections are refused."""
 
     times: int = 3
-    """How often it goes down."""
+    """Number of times it goes down."""
     down_s: Duration = 2.0
-    """For how long each time."""
+    """Time for which it is down each time."""
     up_s: Duration = 4.0
-    """And how long it is up between two of them."""
+    """Time for which it is up in between."""
 
     name = "network.flap"
     summary = "the link goes down and comes up, again and again"
@@ -194,7 +194,7 @@ class NetworkHalfOpen(_BreaksStream):
         return {"learner_is_told": self.direction is Direction.UP}
 
     def look_at_stream(self, window: EvidenceWindow) -> Found:
-        """When the learner's stream ended."""
+        """Time of the end of the learner's stream."""
         ended = next(iter(closings(window)), None)
         after_s = (ended.time_s if ended else window.end_s) - window.begin_s
         measured: dict[str, Json] = {
@@ -223,7 +223,7 @@ def _look_struck(
     also: Mapping[str, Json],
     *proof: Event,
 ) -> Found:
-    """Of each time after the injection, the first end of a stream that it brought about."""
+    """First end of a stream that each strike brought about."""
     closed = closings(window)
     found = [next((e for e in closed if is_soon(window, e, at_s)), None) for at_s in times_s]
     ended = list({e.seq: e for e in found if e is not None}.values())

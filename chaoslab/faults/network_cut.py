@@ -17,7 +17,7 @@ from chaoslab.links.effects import Blackhole, Direction, Freeze
 
 
 class Silence(StrEnum):
-    """What becomes of bytes that find no way."""
+    """Treatment of bytes that cannot pass."""
 
     FREEZE = "freeze"
     BLACKHOLE = "blackhole"

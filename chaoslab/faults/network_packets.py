@@ -25,11 +25,11 @@ from chaoslab.links.effects import Corrupt, Direction, Duplicate, Loss, PacketEf
 
 SHARE: Final = Tolerance(low=0.6, high=1.4)
 _DROPS_LEAST = 10
-"""So few of them say little about a share."""
+"""Fewest drops that show a share."""
 
 
 class Packets(StrEnum):
-    """What happens to a packet."""
+    """Effect on a packet."""
 
     LOSS = "loss"
     DUPLICATE = "duplicate"
@@ -46,9 +46,9 @@ class NetworkPackets(OneEffect):
     overtake the others, which are late by `delay`; corrupt: a bit is flipped, and TCP drops them.
     All but loss need sch_netem; kernels since 2025 refuse duplicates beside its other effects."""
     share: Share = 0.01
-    """Of the link's packets, in each direction that is asked for."""
+    """Share of the link's packets, in each requested direction."""
     delay_s: Duration = 0.01
-    """With `how: reorder`, by which all other packets are late."""
+    """With `how: reorder`: delay of all other packets."""
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 

@@ -47,7 +47,7 @@ _ENOUGH = 4
 """A busy reader may delay this many payloads less one, and they then look faster than they were.
 """
 _LITTLE = 0.05
-"""Where payloads took less than this share of the fault's time, few that look fast are the mean."""
+"""Share of the fault's time in payloads below which few of them look fast."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ class NetworkRegionProfile(LinkFault):
     profile: str = "transatlantic"
     """lan, same-region, cross-us, transatlantic, 2gbps, 5gbps or home-broadband."""
     latency_s: Duration | None = None
-    """One way, in place of the profile's."""
+    """One-way latency, in place of the profile's."""
     jitter_s: Duration | None = None
-    """In place of the profile's."""
+    """Jitter, in place of the profile's."""
     rate_bytes_per_s: BytesPerSecond | None = None
-    """In each direction, in place of the profile's."""
+    """Rate in each direction, in place of the profile's."""
 
     name = "network.region_profile"
     summary = "the link becomes a named path through the world"
@@ -72,7 +72,7 @@ class NetworkRegionProfile(LinkFault):
     takes_away = False
 
     def milder(self) -> Iterator[Self]:
-        """At most half as strong in latency, jitter and rate, also where the profile says them."""
+        """The fault with at most half of the latency, jitter and rate, also of the profile's."""
         path = self._path
         half: dict[str, float] = {"latency_s": path.latency_s / 2, "jitter_s": path.jitter_s / 2}
         rate = {"rate_bytes_per_s": 2 * max(path.up_bytes_per_s, path.down_bytes_per_s)}
@@ -82,7 +82,7 @@ class NetworkRegionProfile(LinkFault):
             yield from self._valid(rate)
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """The profile's, with what is given in place of its own."""
+        """Effects of the profile, with the settings in place of its own."""
         return self._path.shapings
 
     def requested(self) -> Mapping[str, Json]:
@@ -144,7 +144,7 @@ def _is_scarce(window: EvidenceWindow, way: Direction, paced: Found) -> bool:
 
 
 def _beside(found: Found, scarce: Sequence[Found]) -> Found:
-    """What was found, and what could not be."""
+    """The finding, with what could not be found."""
     texts = [f"; too little to tell: {one.text}" for one in scarce]
     measured = {key: value for one in scarce for key, value in one.measured.items()}
     return replace(found, text=found.text + "".join(texts), measured={**found.measured, **measured})
@@ -174,7 +174,7 @@ class NetworkTrace(LinkFault):
         return (self.file,) if self.file else ()
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """Of all rows. PlanError if the file cannot be read."""
+        """Effects of all rows. PlanError if the file cannot be read."""
         if not self.file:
             raise PlanError("`file` is missing: write file: my_trace.csv")
         found = [shaping for point in self._points for shaping in point.shapings(self.direction)]
@@ -262,7 +262,7 @@ class NetworkTrace(LinkFault):
         added_s: float,
         tolerance: Tolerance,
     ) -> bool:
-        """As late as its own row asks for, in about."""
+        """Whether it is about as late as its own row requests."""
         asked_s = len(self.direction.ways) * (self._row(window, event).latency_s or 0.0)
         return tolerance.wide.holds(max(0.0, added_s), asked_s)
 

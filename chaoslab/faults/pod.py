@@ -41,7 +41,7 @@ class _ByCluster(HitsTogether, EndsProcess):
     @property
     @abstractmethod
     def action(self) -> str:
-        """What the cluster is to report."""
+        """Report expected from the cluster."""
 
     @property
     @abstractmethod
@@ -64,18 +64,18 @@ class _ByCluster(HitsTogether, EndsProcess):
         return self.look_further(window, exited, told)
 
     def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
-        """What the cluster reported of it."""
+        """Report of the cluster."""
         return reported(window, self.action)
 
     @abstractmethod
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
     ) -> Found:
-        """What the record shows of a target that ended, with the cluster's word for it."""
+        """Findings about a target that ended, with the cluster's report."""
 
 
 class Removal(StrEnum):
-    """How a cluster takes a pod away."""
+    """Way in which a cluster removes a pod."""
 
     FORCE = "force"
     EVICT = "evict"
@@ -109,13 +109,13 @@ upgrade of the cluster, a node pool that shrinks"
         take(*injection.targets)
 
     def told(self, window: EvidenceWindow) -> Event[EngineReported] | None:
-        """What the cluster reported of the pod that the fault met."""
+        """Report of the cluster about the pod that the fault met."""
         return reported_of_life(window, "gone") if self.how is Removal.FORCE else evicted(window)
 
     def look_further(
         self, window: EvidenceWindow, exited: Event[NodeExited], told: Event[EngineReported]
     ) -> Found:
-        """How it ended, and how long it was away: to leave in order is part of an outage."""
+        """Its end and the length of its absence: to leave in order is part of an outage."""
         found = death(window, exited)
         why = f" ({told.payload.reason})" if told.payload.reason else ""
         away_s = window.down_s(exited) + max(0.0, exited.time_s - told.time_s)

@@ -83,7 +83,7 @@ class ProcessKill(HitsTogether, EndsProcess):
 
     @property
     def duration_key(self) -> str:
-        """None of one that starts again at once."""
+        """None for a fault that restarts at once."""
         return "" if self.restart else "down_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
@@ -112,9 +112,9 @@ class ProcessCrashLoop(HitsTogether, EndsProcess):
     """Kill the node, then start it and kill it again several times before it may stay up."""
 
     times: int = 3
-    """How often it is started and killed again after the first kill."""
+    """Number of restarts and kills after the first kill."""
     lives_s: Duration = 1.0
-    """How long each of these lives lasts."""
+    """Duration of each of these lives."""
 
     name = "process.crash_loop"
     summary = "start and die, several times in a row"
@@ -141,7 +141,7 @@ class ProcessCrashLoop(HitsTogether, EndsProcess):
         self._crash(injection, fleet, is_last=step_index == self.times - 1)
 
     def requested(self) -> Mapping[str, Json]:
-        """How many kills, and how long the lives between them."""
+        """Number of kills, and duration of the lives between them."""
         return {"crashes": self.times + 1, "life_s": self.lives_s}
 
     def _crash(self, injection: Injection, fleet: Fleet, *, is_last: bool) -> None:
@@ -177,9 +177,9 @@ class ProcessPreempt(GivesNotice, EndsProcess):
     """
 
     notice_s: Duration = 2.0
-    """From the notice to SIGTERM."""
+    """Time from the notice to SIGTERM."""
     grace_s: Duration = 5.0
-    """From SIGTERM to SIGKILL."""
+    """Time from SIGTERM to SIGKILL."""
 
     name = "process.preempt"
     summary = "preemption notice, then SIGTERM, then SIGKILL"
@@ -229,14 +229,14 @@ class ProcessPreempt(GivesNotice, EndsProcess):
 
 
 _PREEMPTING = ("SIGHUP", Signal.SIGTERM, Signal.SIGKILL)
-"""What a node that is preempted is sent, in order."""
+"""Signals to a node that is preempted, in order."""
 
 
 # ---------------------------------------------------------------- evidence
 
 
 def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
-    """What is told of a life that a signal ended: how, how soon noticed, for how long."""
+    """Finding about a life that a signal ended: how, how soon noticed, for how long."""
     down_s = window.down_s(exited)
     dropped = window.first(MemberLeft, lambda e: e.payload.incarnation == window.incarnation)
     dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
@@ -284,7 +284,7 @@ def _returned(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
 
 
 def _syncer_death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
-    """How the syncer ended, for how long it was down, and what it had merged."""
+    """End and outage of the syncer, and its merges before."""
     down_s = window.down_s(exited)
     up_seq = window.restarted.seq if window.restarted else math.inf
     late = window.first(RoundMerged, lambda e: exited.seq < e.seq < up_seq)

@@ -167,7 +167,7 @@ def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event[Learne
 
 
 def _not_hung(window: EvidenceWindow) -> Found | None:
-    """What else it did, when it did not hang."""
+    """Finding about a learner that did not hang."""
     states = window.probed_states
     closed = window.first(MemberLeft, lambda e: e.payload.reason is LeaveReason.CLOSED)
     if window.exited:
@@ -191,7 +191,7 @@ def _not_hung(window: EvidenceWindow) -> Found | None:
 
 
 def _steps_given(window: EvidenceWindow) -> set[int]:
-    """At which steps its pushes were made, by the syncer's account, not its own."""
+    """Steps at which its pushes were made, by the syncer's account."""
     from_s = window.begin_s + LAG_S
     return {e.payload.step for e in window.of(PushAccepted) if e.time_s > from_s}
 

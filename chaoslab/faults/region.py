@@ -63,7 +63,7 @@ class RegionOutage(EndsProcess):
 
 
 def _look_at_link(window: EvidenceWindow) -> Found:
-    """Its link was cut, and nothing that counts it or uses it saw it carry anything."""
+    """Finding about its link: whether all counters and uses show it cut."""
     cut = window.first(LinkShaped)
     counted = window.of(LinkCounted)
     if cut is None:

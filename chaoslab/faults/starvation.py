@@ -29,7 +29,7 @@ _BURNERS_MOST = 64
 _BURNER_SHARE = 0.05
 """A neighbour that got less of a core than this on average has stolen nothing."""
 _HELD_SHARE = 0.8
-"""Of the memory that was asked for."""
+"""Least share of the requested memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class ComputeSteal(Stresses):
     """Busy neighbours: processes that compute on the very cores that the learner may use."""
 
     burners: int = 2
-    """How many for each target. Other programs on these cores feel them, too."""
+    """Number of burners for each target. Other programs on these cores feel them, too."""
     least_factor: Factor = 1.15
-    """By how much longer the learner's steps take at least; less is weak evidence."""
+    """Least factor by which the learner's steps take longer; less is weak evidence."""
 
     name = "compute.steal"
     summary = "other processes compute on the learner's cores"
@@ -60,7 +60,7 @@ class ComputeSteal(Stresses):
         return Neighbours(count=self.burners, for_s=injection.for_s)
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What they took, and what that did to the learner."""
+        """Load that they took, and its effect on the learner."""
         counted = _counted(window)
         used_s = (counted[-1].payload.cpu_s or 0.0) if counted else 0.0
         lasted_s = max(window.end_s - window.begin_s, 1e-9)
@@ -88,7 +88,7 @@ class MemoryPressure(Stresses):
     """
 
     size_bytes: Bytes = 256 * _MiB
-    """For each target."""
+    """Memory for each target."""
 
     name = "memory.pressure"
     summary = "another process occupies memory beside the learner"
@@ -127,12 +127,12 @@ class MemoryPressure(Stresses):
 
 
 class Killer(StrEnum):
-    """What kills out of memory."""
+    """Killer when memory runs out."""
 
     KERNEL = "kernel"
     """The kernel: it finds that the cgroup of the learner has no memory left."""
     IMITATION = "imitation"
-    """None: the learner gets the same signal, and no memory is short."""
+    """No killer: the learner gets the same signal, and no memory is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class ProcessOom(Stresses):
         return {"by": self.by.value}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Its end, and what says that it was out of memory."""
+        """Its end, and the proof that it was out of memory."""
         exited, counted = window.exited, _counted(window)
         kills = (counted[-1].payload.oom_kills or 0) if counted else 0
         if window.incarnation is None:
@@ -220,5 +220,5 @@ class ProcessOom(Stresses):
 
 
 def _counted(window: EvidenceWindow) -> list[Event[NodeCounted]]:
-    """What this fault's own stressor has measured on the target."""
+    """Measurements of this fault's own stressor on the target."""
     return [e for e in window.of(NodeCounted) if e.payload.injection == window.injection.id]

@@ -37,7 +37,7 @@ from chaoslab.record.exits import how_it_ended, was_ended_by
 
 
 class Which(StrEnum):
-    """Whose turn it is among a learner's checkpoints."""
+    """Which of a learner's checkpoints is damaged."""
 
     NEWEST = "newest"
     ALL = "all"
@@ -173,14 +173,14 @@ class StoragePowerLoss(BaseFault):
 
 
 def _is_damage(said: StorageDamaged) -> bool:
-    """By what was read back from the disk."""
+    """Whether it is damage, by what was read back from the disk."""
     return said.digest_before is not None and said.digest_before != said.digest_after
 
 
 def _met_by_script(
     window: EvidenceWindow, exited: Event[NodeExited], damaged: list[Event[StorageDamaged]]
 ) -> Found:
-    """What it reads is not reported: the damage is met once the next life trains, or failed to."""
+    """Whether a script met the damage: once its next life trains, or failed to."""
     later = [e for e in (*window.of(LearnerJoined), *window.of(NodeExited)) if e.seq > exited.seq]
     met = min(later, key=lambda e: e.seq, default=None)
     said = "no life started from it before the fault ended"

@@ -130,7 +130,7 @@ class SyncerDiskFull(FillsVolume):
     duration_key = "full_s"
 
     def look(self, window: EvidenceWindow) -> Found:
-        """Its report that the disk refuses writes, and no round from then on."""
+        """Report of the disk's refusal, without rounds from then on."""
         blocked = window.first(SyncerBlocked, lambda e: not e.payload.is_snapshot)
         if blocked is None:
             return no_evidence(Code.NO_EFFECT, "never reported that its disk refuses writes")
@@ -160,7 +160,7 @@ class StorageSlowDisk(AsksHook):
     """Write the learner's checkpoints no faster than a worn-out disk would, by its test hook."""
 
     rate_bytes_per_s: BytesPerSecond = 200e3
-    """How fast a checkpoint is written."""
+    """Rate at which a checkpoint is written."""
 
     name = "storage.slow_disk"
     summary = "checkpoints are written slowly"

@@ -50,7 +50,7 @@ class _OnSlice(BaseFault):
     @property
     @abstractmethod
     def conditions(self) -> frozenset[str]:
-        """What the provider is to say of the slice."""
+        """Conditions that the provider is to report."""
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Have every slice repaired; returns before that is done."""
@@ -108,7 +108,7 @@ class _OnSlice(BaseFault):
 
 
 class Loss(StrEnum):
-    """What a provider does to a slice."""
+    """Act of a provider on a slice."""
 
     DELETE = "delete"
     STOP = "stop"
@@ -120,7 +120,7 @@ _SAID = {
     Loss.STOP: frozenset({"stopped"}),
     Loss.MAINTENANCE: frozenset({"maintained", "coming", "stopped"}),
 }
-"""What the provider is to say of the slice then."""
+"""Reports expected from the provider about the slice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +164,9 @@ class SpotPreempt(GivesNotice, _OnSlice):
     """
 
     notice_s: Duration = 0.0
-    """From the notice to SIGTERM."""
+    """Time from the notice to SIGTERM."""
     grace_s: Duration = 30.0
-    """From SIGTERM until the slice is deleted. Google gives at most 30 s."""
+    """Time from SIGTERM until the slice is deleted. Google gives at most 30 s."""
 
     name = "spot.preempt"
     summary = "emulated preemption of a spot slice: notice, SIGTERM, then it is deleted"
@@ -192,7 +192,7 @@ class SpotPreempt(GivesNotice, _OnSlice):
         return Code.AS_ASKED
 
     def look(self, window: EvidenceWindow) -> Found:
-        """As for a deleted slice, and whether the learner heard the notice."""
+        """Findings as for a deleted slice, and whether the learner received the notice."""
         found = super(SpotPreempt, self).look(window)  # slots make another class
         if found.code is not Code.AS_ASKED:
             return found

@@ -34,7 +34,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 
 _SHARE = 0.7
-"""Of the tampered pushes, this many are seen at the syncer; the last may still be on the way."""
+"""Least share of the tampered pushes at the syncer; the last may still be on the way."""
 _CALM_PUSHES = 5
 """This many accepted pushes of a fragment before the fault say how large they usually are."""
 _TURNED = 0.3
@@ -96,7 +96,7 @@ norms, of a factor below 0 also their cosines with its peers' updates"
         return {"kind": self.how.value, **factor}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What the syncer made of the pushes that the hook said to have tampered with."""
+        """Answers of the syncer to the pushes that the hook reported as tampered with."""
         tampered = frozenset(map(_push, window.of(UpdateTampered)))
         if not tampered:
             text = "pushed nothing that its hook could have tampered with while the fault was on"
@@ -117,7 +117,7 @@ norms, of a factor below 0 also their cosines with its peers' updates"
 
 
 def _look_nan(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
-    """Refused as not finite, or taken with a norm that is none."""
+    """Whether it was refused as not finite, or accepted with a norm that is not finite."""
 
     def is_nonsense(event: Event[PushAccepted]) -> bool:
         return event.payload.norm is not None and not math.isfinite(event.payload.norm)
@@ -126,7 +126,7 @@ def _look_nan(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
 
 
 def _look_scaled(window: EvidenceWindow, tampered: frozenset[_Push], factor: float) -> Found:
-    """By how much its pushes grew, as the syncer measured them, and whether they turned."""
+    """Growth of its pushes, as the syncer measured them, and whether they turned."""
     taken = [e for e in window.of(PushAccepted) if _push(e) in tampered]
     refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in tampered]
     growths = _growths(window, taken)
@@ -169,11 +169,11 @@ def _look_stale(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
 
 
 def _look_doubled(window: EvidenceWindow, tampered: frozenset[_Push]) -> Found:
-    """One is taken and one refused, if the syncer counts right."""
+    """Whether one is accepted and one refused."""
     once: set[_Push] = set()
 
     def is_second(event: Event[PushAccepted]) -> bool:
-        """Accepted once more; the first answer to a push is none of the duplicate's."""
+        """Whether it is accepted once more; the answer to the original is not the duplicate's."""
         is_known = _push(event) in once
         once.add(_push(event))
         return is_known
@@ -202,7 +202,7 @@ def _answered(
     *reasons: PushRefusal,
     among: frozenset[_Push] | None = None,
 ) -> Found:
-    """How many of the tampered pushes the syncer saw as what they are: refused so, or taken so.
+    """Number of the tampered pushes that the syncer identified: refused so, or accepted so.
 
     `among`: only these can have been.
     """
@@ -254,7 +254,7 @@ def _is_turned(window: EvidenceWindow, tampered: frozenset[_Push]) -> bool | Non
 
 
 def _cosines(window: EvidenceWindow, pushes: frozenset[_Push]) -> list[float]:
-    """Of these pushes of the target with the others of their rounds, as the syncer merged them."""
+    """Cosines of these pushes with the others of their rounds, as the syncer merged them."""
     return [
         one.cosine
         for merged in _merged(window, pushes)

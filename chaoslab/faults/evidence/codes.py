@@ -9,21 +9,21 @@ from chaoslab.faults.evidence.base import EvidenceCode
 
 
 class Code(EvidenceCode):
-    """Why a piece of evidence has its status."""
+    """Code of a piece of evidence, with its status."""
 
     AS_ASKED = "as_asked", Status.PROVED
     """The effect was measured in the strength and for the time that was asked."""
 
     TOO_SHORT = "too_short", Status.WEAK
-    """It lasted for less than 80% of the time asked."""
+    """It lasted for less than 80% of the requested time."""
     NOT_THROUGHOUT = "not_throughout", Status.WEAK
-    """It was not seen all the time between injection and heal."""
+    """It was not seen throughout the time between injection and heal."""
     OUT_OF_TOLERANCE = "out_of_tolerance", Status.WEAK
     """The measured strength differs from the one asked by more than the tolerance."""
     FEWER_TIMES = "fewer_times", Status.WEAK
-    """It happened, but less often than asked."""
+    """It happened less often than requested."""
     WRONG_ORDER = "wrong_order", Status.WEAK
-    """Its stages were not measured in the order that was asked."""
+    """Its stages were not measured in the requested order."""
     WRONG_MOMENT = "wrong_moment", Status.WEAK
     """A half-open connection was noticed at once where it should not be, or the reverse."""
     NOT_TOGETHER = "not_together", Status.WEAK
@@ -55,7 +55,7 @@ class Code(EvidenceCode):
     NOT_BEGUN = "not_begun", Status.FAILED
     """The record does not show that the fault began."""
     NOT_APPLIED = "not_applied", Status.FAILED
-    """What the fault puts on its target was not seen there."""
+    """The effect of the fault was not seen on its target."""
     NO_EFFECT = "no_effect", Status.FAILED
     """It was measured, and nothing differs from before."""
     NOT_MEASURED = "not_measured", Status.FAILED

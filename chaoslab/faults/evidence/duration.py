@@ -15,17 +15,17 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
 
 Span = tuple[float, float]
-"""From when to when, in seconds of the record."""
+"""Begin and end, in seconds of the record."""
 
 _SHARE = 0.7
-"""Of the time that could show it, a fault is in force for at least this much."""
+"""Least share of the observable time in which a fault is in force."""
 _SLACK_S = 2.0
 """Two windows of a report: the first one began before the fault, the last one never ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lasted:
-    """How long it is seen to act, of the time in which it could be seen."""
+    """Time for which it is seen to act, of the time in which it could be seen."""
 
     lasted_s: float
     of_s: float
@@ -39,7 +39,7 @@ class Lasted:
         return f"lasted for {self.lasted_s:.1f} s of {self.of_s:.1f} s"
 
     def weakens(self, found: Found, what: str) -> Found:
-        """What was found, and for how long; proved no longer if that is too short."""
+        """The finding with its duration; no longer proved if that is too short."""
         measured: dict[str, Json] = {**found.measured, f"{what}_lasted_s": self.lasted_s}
         if self.is_long:
             return replace(found, measured=measured)

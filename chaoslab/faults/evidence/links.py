@@ -34,27 +34,27 @@ from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evi
 from chaoslab.links.effects import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
 
 FRESH_S = 3.0
-"""A link whose end has reported, and heard, within this time was carrying traffic."""
+"""A link whose end reported and received within this time was carrying traffic."""
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
 """Payloads arrive and are counted in at least about `_CHUNKS` pieces of at most `_CHUNK_BYTES`."""
 BREAKING = frozenset(e.kind for e in (Reset, Refuse, HalfOpen, Blackhole, LimitData))
 """Effects that end streams, when they come or when they go."""
 _IN_FLIGHT_S = 0.25
-"""What a link was given so shortly before a fault may have been on its way when it began."""
+"""Bytes sent this shortly before a fault may have been on the way when it began."""
 _NOTHING = 0.1
-"""Less than this share of what was asked is nothing that could be told from chance."""
+"""Share of the requested effect below which it cannot be told from chance."""
 _AS_BEFORE = 0.8
-"""At this share of its usual rate a link goes on as before."""
+"""Share of its usual rate from which a link counts as unimpeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """From which share of what was asked to which one it is proved."""
+    """Range of the measured share of the request within which it is proved."""
 
     low: float
     high: float
     room: float = 0.0
-    """So far above what was asked it may be in any case, in the same unit."""
+    """Absolute excess over the request that is allowed in any case, in the same unit."""
 
     def holds(self, measured: float, asked: float) -> bool:
         """Whether the measured value is near enough."""
@@ -66,7 +66,7 @@ class Tolerance:
 
     @property
     def wide(self) -> "Tolerance":
-        """For one window of something that varies from window to window."""
+        """Tolerance for one window of something that varies from window to window."""
         return replace(self, low=self.low / 2, high=self.high * 2)
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Tolerance:
 
 
 RoundTrip: TypeAlias = Callable[[LinkMeasured], float | None]
-"""Which round-trip time of a report."""
+"""Selects a round-trip time of a report."""
 
 # ---------------------------------------------------------------- delay
 
@@ -133,11 +133,11 @@ _ROUND_TRIPS: Mapping[bool, tuple[RoundTrip, RoundTrip]] = {
     True: (lambda said: said.rtt_s_min, lambda said: said.probe_rtt_s_min),
     False: (lambda said: said.rtt_s, lambda said: said.probe_rtt_s),
 }
-"""Of a steady delay and of one that varies: by pings of the stream, and beside it."""
+"""Round-trip times by pings of the stream, and beside it, by whether the delay varies."""
 
 
 def pinged(event: Event[LinkMeasured], rtt_s: float) -> Span:
-    """What a window's pings tell of: from the time when the first of them was sent."""
+    """Time covered by a window's pings: from the first of them that was sent."""
     return event.time_s - event.payload.window_s - rtt_s, event.time_s
 
 
@@ -155,7 +155,7 @@ def round_trip_s(
 def look_paced(
     window: EvidenceWindow, direction: Direction, asked_per_s: float, tolerance: Tolerance
 ) -> Found:
-    """How fast payloads arrived during the fault, in each direction that it was asked for."""
+    """Rates of payloads during the fault, in each requested direction."""
     found = [_look_way(window, way, asked_per_s, tolerance) for way in direction.ways]
     return worst(found)
 
@@ -227,7 +227,7 @@ def _is_as_asked(
 
 
 def _transferred(event: Event[LinkMeasured]) -> Span:
-    """What a window's payloads tell of: one that took long had begun long before."""
+    """Time covered by a window's payloads: a long one began long before."""
     said = event.payload
     return event.time_s - max(said.window_s, said.timed_s), event.time_s
 
@@ -349,7 +349,7 @@ def reports(events: Iterable[Event], way: Direction | None = None) -> list[Event
 
 
 def worst(found: Sequence[Found]) -> Found:
-    """One finding out of several about one target: the worst status, all that was measured."""
+    """One finding out of several about one target: the worst status, all measurements."""
     first = min(found, key=lambda one: _WORST_FIRST.index((one.code.status, one.code.idle)))
     return Found(
         code=first.code,
@@ -378,7 +378,7 @@ def whole(
 
 
 def lasted_s(window: EvidenceWindow) -> float:
-    """For how long, so far."""
+    """Duration until now."""
     return window.end_s - window.begin_s
 
 

@@ -18,25 +18,25 @@ from chaoslab.faults.evidence.window import EvidenceWindow, of, of_life
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """One life that began during the fault. What has not happened until `end_s` is None."""
+    """One life that began during the fault. Events that did not happen until `end_s` are None."""
 
     started: Event[NodeStarted]
     ready: Event[LearnerStarted] | None
-    """It reported that it is a learner."""
+    """Its report that it is a learner."""
     member: Event[MemberJoined] | None
     """The syncer let it in, and asked a donor for it."""
     complete: Event[LearnerJoined] | None
-    """It holds every fragment."""
+    """Its report that it holds every fragment."""
     accepted: Event[PushAccepted] | None
     """Its first contribution."""
     left: Event[LearnerLeft] | None
-    """It said that it leaves."""
+    """Its goodbye."""
     exited: Event[NodeExited] | None
     end_s: float
-    """Its exit, or the end of the window."""
+    """Time of its exit, or end of the window."""
 
     def after_s(self, event: Event | None) -> float | None:
-        """From its start to one of these events."""
+        """Time from its start to one of these events."""
         return None if event is None else max(0.0, event.time_s - self.started.time_s)
 
     @property
@@ -49,22 +49,22 @@ class Life:
 
     @property
     def contributed_s(self) -> float | None:
-        """From its start to its first accepted contribution."""
+        """Time from its start to its first accepted contribution."""
         return self.after_s(self.accepted)
 
     @property
     def donor(self) -> str | None:
-        """Whose checkpoint it has; None if it has the syncer's fragments."""
+        """Learner whose checkpoint it has; None if it has the syncer's fragments."""
         return self.complete.payload.donor if self.complete else None
 
     @property
     def source(self) -> str | None:
-        """Where its parameters came from."""
+        """Source of its parameters."""
         return self.complete.payload.source if self.complete else None
 
     @property
     def complete_s(self) -> float:
-        """When it was complete; the end of what is known if it did not."""
+        """Time at which it was complete; the end of the known time if it was not."""
         return self.complete.time_s if self.complete else self.end_s
 
 

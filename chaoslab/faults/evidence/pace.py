@@ -21,26 +21,26 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, 
 from chaoslab.record.exits import how_it_ended
 
 _CALM_S = 20.0
-"""How far back a learner's own pace is looked for."""
+"""Seconds before the fault in which a learner's own pace is looked up."""
 _RECENT_S = 5.0
 """Slow just before the fault is slow without it."""
 _ONSET_S = 0.5
 """A new strength shows in whole steps only after this."""
 _LEAST_SAMPLES = 3
 _BARELY_SHARE = 0.3
-"""Of the slowness that was asked for; less than this shows nothing."""
+"""Share of the requested slowness below which nothing is shown."""
 _SHOWN_SHARE = 0.7
-"""Of its time a fault must be seen for this much."""
+"""Least share of its time in which a fault must be seen."""
 _THROTTLED_SHARE = 0.05
 """A quota that kept its node from a core for less of the time did not slow it."""
 _TELLING_SHARE = 0.3
-"""Of the greatest slowness: two stages that differ by less need not be told apart."""
+"""Share of the greatest slowness: stages that differ by less need not be told apart."""
 _IN_ORDER_SHARE = 0.7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """From when on, after the injection, a learner is this many times as slow."""
+    """Offset after the injection from which a learner is slower by this factor."""
 
     offset_s: float
     factor: float
@@ -63,7 +63,7 @@ class Pace:
     """Step time while it was calm."""
     samples: tuple[_Sample, ...]
     others: float
-    """How much slower the untouched learners were meanwhile; 1 if none is known, or not at all."""
+    """Slowdown of the untouched learners meanwhile; 1 if none is known."""
     proof: tuple[Event, ...]
 
     @property
@@ -77,19 +77,19 @@ class Pace:
 
     @property
     def asked(self) -> float:
-        """What was asked for, over the same time."""
+        """Requested ratio, over the same time."""
         return harmonic_mean([s.asked for s in self.samples], [s.length_s for s in self.samples])
 
     @property
     def shown_share(self) -> float:
-        """For which share of the time in which something was asked for it is seen."""
+        """Share of the requested time in which it is seen."""
         telling = [s for s in self.samples if s.asked > 1]
         shown = [s for s in telling if s.ratio >= 1 + _BARELY_SHARE * (s.asked - 1)]
         whole_s = sum(s.length_s for s in telling)
         return sum(s.length_s for s in shown) / whole_s if whole_s else 0.0
 
     def data(self) -> dict[str, Json]:
-        """What evidence records of it."""
+        """Data of the evidence."""
         return {
             "step_ratio": self.ratio,
             "step_s_before": self.own_s,
@@ -160,7 +160,7 @@ def look_slowed(window: EvidenceWindow, stages: Sequence[Stage], *, tolerance: f
 
 
 def _other_causes(window: EvidenceWindow) -> list[str]:
-    """What the stressor's own figures say against its having slowed the learner."""
+    """Figures of the stressor that contradict its having slowed the learner."""
     doubts = [
         f"{e.payload.because} at {e.time_s:.1f} s"
         for e in window.of(NodeRelieved)
@@ -199,7 +199,7 @@ def _samples(
     window: EvidenceWindow,
     usual_s: float,
 ) -> Iterable[_Sample]:
-    """Those that lie within one stage, but for its onset."""
+    """Samples within one stage, without its onset."""
     starts_s = [window.begin_s + stage.offset_s for stage in stages]
     ends_s = [*starts_s[1:], window.end_s]
     for event in events:
@@ -223,7 +223,7 @@ def _others(window: EvidenceWindow, untouched: Collection[str]) -> float:
 
 
 def _in_order(stages: Sequence[Stage], pace: Pace) -> float | None:
-    """Of the pairs of stages that differ by much, those that the ratios tell apart rightly."""
+    """Pairs of very different stages that the ratios show in the right order."""
     by_factor: dict[float, list[float]] = {}
     for sample in pace.samples:
         by_factor.setdefault(sample.asked, []).append(sample.ratio)

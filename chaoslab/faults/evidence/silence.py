@@ -63,7 +63,7 @@ def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
 
 
 def _span(silent_s: float, lasted_s: float) -> str:
-    """What of a fault's time was silent, which is always the end of it."""
+    """Silent part of a fault's time, which is always the end of it."""
     if lasted_s - silent_s < _WHOLE_S:
         return f"all of its {elapsed(lasted_s)}"
     return f"the last {elapsed(silent_s)} of {elapsed(lasted_s)}"
@@ -91,7 +91,7 @@ def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:
 
 
 def _silenced_by(window: EvidenceWindow, way: Direction, until_s: float) -> str | None:
-    """Which other injection silenced that way during this one, and before that moment."""
+    """Other injection that silenced that way during this one, before that moment."""
     cut = _own_effect(window)
     after = cut.seq if cut is not None else -1
     late = (e.payload for e in window.of(LinkShaped) if e.seq > after and e.time_s < until_s)
@@ -107,12 +107,12 @@ def _silences(window: EvidenceWindow, shaped: LinkShaped, way: Direction) -> boo
 
 
 def _own_effect(window: EvidenceWindow) -> Event[LinkShaped] | None:
-    """What the link reported of this injection first."""
+    """First report of the link about this injection."""
     return window.first(LinkShaped, lambda e: e.payload.injection == window.injection.id)
 
 
 def _last_heard_s(seen: Sequence[Event[LinkMeasured]]) -> float:
-    """When the last bytes arrived: as the first report says that counted all that ever came."""
+    """Time of the last bytes, by the first report with the final count."""
     total = seen[-1].payload.bytes
     first = next(e for e in seen if e.payload.bytes == total)
     return first.time_s - first.payload.silent_s

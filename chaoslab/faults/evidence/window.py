@@ -37,9 +37,9 @@ from chaoslab.record.history import History
 LONG_ENOUGH = 0.8
 """A fault that lasted for less than this share of the time asked is weak."""
 LAG_S = 1.0
-"""What a node printed before a fault may arrive this much later on a busy machine."""
+"""Delay with which a node's earlier output may arrive on a busy machine."""
 CALM_AFTER_S = 3.0
-"""How long after a fault's heal its traces may still be seen."""
+"""Time after a fault's heal in which its traces may still be seen."""
 _DEAD = frozenset({"Z", "gone"})
 _LIFE_KINDS = (Kind.NODE_STARTED, Kind.NODE_EXITED)
 _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
@@ -49,14 +49,14 @@ _L = TypeVar("_L", bound=OfLearner)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceWindow:
-    """One target of one injection: what the record says about it before and during the fault."""
+    """One target of one injection, with the record before and during the fault."""
 
     target: str
     injection: Injection
     begin_s: float
-    """When it was begun, whichever of its targets came first."""
+    """Beginning of the injection, whichever of its targets came first."""
     injected_s: float
-    """When all of it was upon all targets; `begin_s` if the record does not show that."""
+    """Time at which all targets had it; `begin_s` if the record does not show that."""
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
@@ -65,7 +65,7 @@ class EvidenceWindow:
     steps: int
     """Later steps of the injection that were carried out."""
     others: tuple[tuple[float, float], ...]
-    """From when to when other faults were upon the target, and a little longer."""
+    """Times in which other faults affected the target, each a little longer."""
 
     @property
     def calm(self) -> tuple[Event, ...]:
@@ -76,7 +76,7 @@ class EvidenceWindow:
 
     @property
     def incarnation(self) -> int | None:
-        """Which life the fault met; None when the target was not running."""
+        """Life that the fault met; None when the target was not running."""
         last = next((e.payload for e in reversed(self.before) if e.kind in _LIFE_KINDS), None)
         return last.incarnation if isinstance(last, NodeStarted) else None
 
@@ -104,7 +104,7 @@ class EvidenceWindow:
 
     @property
     def probed_states(self) -> list[str]:
-        """What the process looked like from outside, in order."""
+        """States of the process by probes, in order."""
         return [e.payload.state for e in self.of(NodeProbed)]
 
     def own(self, kind: type[_L]) -> Event[_L] | None:
@@ -122,7 +122,7 @@ class EvidenceWindow:
         return next((e for e in self.of(kind) if fits(e)), None)
 
     def down_s(self, exited: Event[NodeExited]) -> float:
-        """From the exit, or the probe that saw it first, to the next start or the window's end."""
+        """Time from the exit, or the first probe of it, to the next start or the window's end."""
         until_s = self.restarted.time_s if self.restarted else self.end_s
         seen_dead = self.first(NodeProbed, lambda e: e.payload.state in _DEAD)
         dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
@@ -151,19 +151,19 @@ class EvidenceWindow:
 
 
 def of(events: Iterable[Event], kind: type[_P]) -> list[Event[_P]]:
-    """Those with this payload."""
+    """Events with this payload."""
     wanted = kind_of(kind)
     return [cast("Event[_P]", event) for event in events if event.kind is wanted]
 
 
 def of_life(events: Iterable[Event], kind: type[_L], life: int | None) -> list[Event[_L]]:
-    """Those with this payload that are about this life of a learner."""
+    """Events with this payload about this life of a learner."""
     return [event for event in of(events, kind) if event.payload.incarnation == life]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a fault concludes from a window. `text` goes on from the target's name."""
+    """Conclusion of a fault from a window. `text` follows the target's name."""
 
     code: EvidenceCode
     text: str
@@ -182,7 +182,7 @@ def evidence_of_each(
     look: Callable[[EvidenceWindow], Found],
     requested: Mapping[str, Json],
 ) -> tuple[Evidence, ...]:
-    """What `look` finds in the window of each target, in the order of the targets."""
+    """Findings of `look` in the window of each target, in the order of the targets."""
     windows = evidence_windows(injection, history)
     return tuple(
         _evidence(target, look(windows[target]) if windows else _NOT_BEGUN, requested)
