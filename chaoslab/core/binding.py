@@ -29,7 +29,7 @@ class Range:
     """Whether no run can exceed a bound of as many rounds as its training has."""
 
     def advice(self, value: object) -> str:
-        """What to write in the place of the value; empty if that can be violated."""
+        """Value to write instead; empty if the given one can be violated."""
         number = value.factor if isinstance(value, Relative) else value
         if (self.is_of_baseline and number is value) or not isinstance(number, int | float):
             return ""

@@ -51,7 +51,7 @@ class EventLoop:
         return self.run(gathered(), within_s=within_s)
 
     def close(self) -> None:
-        """End whatever still goes on, and the thread."""
+        """End everything that still runs, and the thread."""
         if self._loop.is_closed():
             return
         self.run(_end_others(), within_s=10.0)

@@ -224,7 +224,7 @@ def data_of(payload: Payload) -> Mapping[str, Json]:
 
 
 def _builtin(value: object) -> object:
-    """What JSON has of a number of NumPy, or of a mapping that is no dictionary."""
+    """JSON value of a number of NumPy, or of a mapping that is no dictionary."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, float):
@@ -352,7 +352,7 @@ class Event(Generic[P_co]):
         return moved
 
     def to_json(self) -> dict[str, Json]:
-        """As a line has it; keys in a fixed order, so equal events are equal."""
+        """Object as in a line; keys in a fixed order, so equal events are equal."""
         head: dict[str, Json] = {"seq": self.seq, "time_s": round(self.time_s, 6)}
         if self.wall:
             head["wall"] = self.wall
@@ -436,7 +436,7 @@ class Observation:
 
     @cached_property
     def payload(self) -> Payload:
-        """As `Event.payload`."""
+        """See `Event.payload`."""
         return _read_payload(self)
 
     def __str__(self) -> str:

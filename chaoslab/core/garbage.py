@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MADE_MOST = 200_000
-"""How many objects more may be made than freed before garbage is looked for: some 50 MB."""
+"""Objects made, less freed, after which garbage is collected: some 50 MB."""
 
 
 def collect_seldom() -> None:

@@ -29,7 +29,7 @@ from chaoslab.core.realtime import prefer_process, realtime_priority
 
 _PAUSE_S = 0.005
 _STOPPING_S = 0.5
-"""How long a stopped process may take to show it."""
+"""Longest time until a stopped process shows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ def living(main: Identity, mark: str) -> tuple[int, ...]:
 
 
 def children(main: Identity) -> list[Identity]:
-    """Those of its children that run, in the order of their starts; none if it is gone."""
+    """Its running children, in the order of their starts; none if it is gone."""
     if not is_same(main):
         return []
     found = [one for one in _known(_children(main.pid)) if is_running(one.pid)]
@@ -236,7 +236,7 @@ def _below(main: int) -> set[int]:
 
 
 def _descendants(main: int) -> set[int]:
-    """By the kernel's lists of children if it has them, else by the parent of every process."""
+    """Descendants by the kernel's lists of children, or without these by every process's parent."""
     if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
         try:
             return {child.pid for child in psutil.Process(main).children(recursive=True)}
@@ -252,7 +252,7 @@ def _descendants(main: int) -> set[int]:
 
 
 def _children(pid: int) -> Iterator[int]:
-    """Of all threads of a process; none if it is gone. Without pathlib: threads may be many."""
+    """Children of all threads of a process; none if it is gone. No pathlib: threads may be many."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except (FileNotFoundError, ProcessLookupError):

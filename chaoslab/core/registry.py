@@ -61,7 +61,7 @@ def load_plugins(
 
 @cache
 def _points(_path: tuple[str, ...]) -> Mapping[Group, tuple[EntryPoint, ...]]:
-    """Those of all installed packages; once for all groups, because it takes a file of each."""
+    """Entry points of all installed packages; once for all groups, as it reads a file of each."""
     found = entry_points()
     return {group: tuple(found.select(group=group)) for group in Group}
 

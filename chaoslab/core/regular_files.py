@@ -13,7 +13,7 @@ YAML takes about 3 s for each MB.
 
 
 def read_regular(path: Path) -> bytes:
-    """What a file holds; OSError also for a pipe or a device, which may keep a reader waiting."""
+    """Content of a file; OSError also for a pipe or a device, which may keep a reader waiting."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.read_bytes()

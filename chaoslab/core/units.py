@@ -60,7 +60,7 @@ class Quantity(Generic[_T]):
     """Regular expression without anchors, also valid in JSON Schema."""
     examples: tuple[str, ...]
     bare_number: Literal["integer", "number"] | None = None
-    """What a number without a unit may be; None: it is not valid."""
+    """Kind of a number without a unit that is accepted; None: a unit is required."""
 
     @property
     def form(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Quantity(Generic[_T]):
         }  # fmt: skip
 
     def read(self, value: object) -> _T:
-        """The value of what a plan says; PlanError if it is none."""
+        """Value of a plan's text; PlanError if it is invalid."""
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise PlanError(f"{value!r} is not a {self.name}: write {self.examples[0]}")
         return self.parse(value if isinstance(value, str) else repr(value))
@@ -105,7 +105,7 @@ _DURATION = rf"(?:{_NUMBER}(?:d|h|ms|m|us|s))+"
 _SHOWN_S = 0.01
 """Times below it are not told apart."""
 _AT_ONCE_S = 0.05
-"""A shorter delay is none to a reader."""
+"""A shorter delay is shown as none."""
 
 
 def duration_s(text: str) -> float:

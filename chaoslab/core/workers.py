@@ -12,7 +12,7 @@ from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 
 _END_S = 10.0
-"""For what is under way to remove its temporary files."""
+"""Time in which running jobs may remove their temporary files."""
 
 
 @contextmanager

@@ -11,7 +11,7 @@ class Status(StrEnum):
 
     PROVED = "proved"
     WEAK = "weak"
-    """It took effect, but not with the requested strength or duration."""
+    """It took effect, but weaker or shorter than requested."""
     FAILED = "failed"
     """Nothing shows that it took effect."""
 
@@ -37,7 +37,7 @@ class Obstacle(StrEnum):
     PROTECTED = "protected"
     LIMITS = "limits"
     PLACEMENT = "placement"
-    """It would hit a node that is not for it, by where nodes are placed at that moment."""
+    """It would hit another node than intended, by the placement of nodes at that moment."""
     NO_TRIGGER = "no_trigger"
     OPERATOR = "operator"
     """An operator of a game-day left it out."""
@@ -97,7 +97,7 @@ class FaultSkipped(OfInjection, kind=Kind.FAULT_SKIPPED):
 
 class FaultHealing(OfInjection, kind=Kind.FAULT_HEALING):
     because: str = ""
-    """Why it is healed, if for another reason than its time."""
+    """Reason for the heal, if it is another than its time."""
 
 
 class FaultHealed(OfInjection, kind=Kind.FAULT_HEALED):
@@ -110,7 +110,7 @@ class FaultHealFailed(OfInjection, kind=Kind.FAULT_HEAL_FAILED):
     """It is tried again until the run ends."""
 
     reason: str
-    """What is left of the fault, or what refused."""
+    """Remainder of the fault, or the refusal."""
 
 
 class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
@@ -129,4 +129,4 @@ class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     proof: tuple[int, ...]
     """`seq` of the events that prove it."""
     idle: IdlePeriod | None = None
-    """When what the fault breaks was not there."""
+    """Time in which the target of the fault was idle."""

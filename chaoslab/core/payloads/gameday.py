@@ -7,7 +7,7 @@ from chaoslab.core.events import Kind, Payload
 
 
 class Action(StrEnum):
-    """What an operator can ask for."""
+    """Order of an operator."""
 
     GO = "go"
     """Inject it now, whether its trigger has come or not."""
@@ -35,11 +35,11 @@ class GamedayOpened(Payload, kind=Kind.GAMEDAY_OPENED):
     scribe: str = ""
     responders: tuple[str, ...] = ()
     hypotheses: Mapping[str, str]
-    """By id of the entry in the plan."""
+    """Hypotheses by id of the entry in the plan."""
     holds: tuple[str, ...]
     """Ids of the entries that wait for an operator."""
     sealed: int = 0
-    """How many faults come that no participant sees before."""
+    """Number of faults that no participant sees before they come."""
 
 
 class FaultHeld(Payload, kind=Kind.FAULT_HELD):
@@ -50,9 +50,9 @@ class FaultHeld(Payload, kind=Kind.FAULT_HELD):
     fault: str
     trigger: str
     injections: int
-    """How many of its injections wait."""
+    """Number of its injections that wait."""
     targets: tuple[str, ...]
-    """Of the first of them; empty if its trigger names them."""
+    """Targets of the first of them; empty if its trigger names them."""
 
 
 class ByOperator(Payload):
@@ -72,24 +72,24 @@ class OperatorActed(ByOperator, kind=Kind.OPERATOR_ACTED):
 
 
 class OperatorRefused(ByOperator, kind=Kind.OPERATOR_REFUSED):
-    """What an operator asked for is not done."""
+    """An order of an operator is not carried out."""
 
     asked: str
-    """In words: `go half-dies`."""
+    """The order in words: `go half-dies`."""
     reason: str
 
 
 class OperatorPredicted(ByOperator, kind=Kind.OPERATOR_PREDICTED):
-    """What a participant expects of a fault, said before it is injected; None: nothing."""
+    """Prediction of a participant before a fault is injected; None: no answer."""
 
     continues: bool | None = None
-    """Whether training goes on."""
+    """Whether training continues."""
     gap_s: float | None = None
     """Longest time without a merged round."""
     hit: tuple[str, ...] | None = None
     """Names of the nodes that are hit."""
     back_s: float | None = None
-    """From the heal until all that were hit contribute again."""
+    """Time from the heal until all victims contribute again."""
 
 
 class OperatorNoted(ByOperator, kind=Kind.OPERATOR_NOTED):
@@ -97,4 +97,4 @@ class OperatorNoted(ByOperator, kind=Kind.OPERATOR_NOTED):
 
     text: str
     came_s: float | None = None
-    """When it came, if the run was being ended then and it was written later; None: just now."""
+    """Time of arrival, if the run was ending and the note was written later; None: just now."""

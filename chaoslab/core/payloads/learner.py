@@ -27,7 +27,7 @@ class LearnerStarted(OfLearner, kind=Kind.LEARNER_STARTED):
 
 
 class LearnerCompiled(OfLearner, kind=Kind.LEARNER_COMPILED):
-    """It has every function that it trains and pushes with."""
+    """All functions with which it trains and pushes are compiled."""
 
     loaded: int
     """Number of functions that were loaded as an earlier process compiled them."""
@@ -36,24 +36,24 @@ class LearnerCompiled(OfLearner, kind=Kind.LEARNER_COMPILED):
     took_s: float
     """Time that both took."""
     refused: tuple[str, ...] = ()
-    """Why files of compiled functions were not used, or not written."""
+    """Reasons for which files of compiled functions were not used, or not written."""
 
 
 class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     source: str
-    """Where its parameters come from: initial, donor, syncer or resumed."""
+    """Source of its parameters: initial, donor, syncer or resumed."""
     donor: str | None = None
     step: int
     data_position: int | None
-    """None: not known, as of a script. Likewise in `learner.step`."""
+    """Position in its data; None if it is not known, as for a script."""
     versions: Mapping[str, int]
     """Version of each fragment that it holds."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """By fragment, read from the device; empty if it kept its own, with work on top."""
+    """Digests by fragment, read from the device; empty if it kept its own, with work on top."""
     shard: int | None = None
-    """Shard of the data that it reads; None if it does not say. Likewise in the next two."""
+    """Shard of the data that it reads; None if it does not say."""
     learning_rate: float | None = None
-    """Of its next step."""
+    """Learning rate of its next step; None if it does not say."""
     moments: str | None = None
     """Digest of the optimizer's moments, read from the device; None as well if it kept its own."""
 
@@ -74,7 +74,7 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     overruns: int = 0
     """Periods lost since the last event of this kind, because steps ended too late."""
     loss: float | None
-    """None: it reports none."""
+    """Loss; None: it reports none."""
     tokens: float
     """Raw tokens trained on in this incarnation; steps of a script, whose tokens are not known."""
     data_position: int | None
@@ -85,7 +85,7 @@ class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     """Bytes that have arrived from other learners in this incarnation; None without
     `data_parallel`, and if the kernel does not count them."""
     learning_rate: float | None = None
-    """Of its next step; None if it does not say."""
+    """Learning rate of its next step; None if it does not say."""
     is_inferred: bool = False
     """Another worker of its script reported it: of this one it is only known that it runs."""
 
@@ -117,11 +117,11 @@ class LearnerWaiting(Membership, kind=Kind.LEARNER_WAITING):
 
 
 class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):
-    """What it contributes, and where in its own raw tokens that lies."""
+    """Contribution, and its range in the learner's own raw tokens."""
 
 
 class UpdateTampered(Round, OfLearner, kind=Kind.UPDATE_TAMPERED):
-    """Its test hook corrupted this push before it was sent."""
+    """The test hook of the learner corrupted this push before it was sent."""
 
     how: Corruption
     factor: float | None = None
@@ -137,7 +137,7 @@ class CheckpointSaved(OfLearner, kind=Kind.CHECKPOINT_SAVED):
 
 
 class CheckpointFailed(OfLearner, kind=Kind.CHECKPOINT_FAILED):
-    """The disk refused; training goes on, older ones stay."""
+    """The disk refused; training continues, older checkpoints stay."""
 
     step: int
     reason: str
@@ -183,7 +183,7 @@ class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):
 
 
 class LearnerFenced(Membership, kind=Kind.LEARNER_FENCED):
-    """It was told that it is no longer a member; it registers again."""
+    """The syncer ended its membership; it registers again."""
 
     reason: str
 
@@ -203,7 +203,7 @@ class LearnerFinal(OfLearner, kind=Kind.LEARNER_FINAL):
     digests: Mapping[str, str]
     """Digests of the values read from the device."""
     committed: Mapping[str, float]
-    """Number of tokens; likewise in the next two."""
+    """Number of committed tokens."""
     discarded: Mapping[str, float]
     in_flight: Mapping[str, float]
 
@@ -214,7 +214,7 @@ class HostStarted(OfLearner, kind=Kind.HOST_STARTED):
     host: int
     """Number of the host, from 0."""
     pid: int
-    """Of the process, where it runs."""
+    """Process id on its host."""
 
 
 class HostLost(OfLearner, kind=Kind.HOST_LOST):
@@ -224,7 +224,7 @@ class HostLost(OfLearner, kind=Kind.HOST_LOST):
 
     host: int
     reason: str
-    """How it ended, or that its heartbeats did."""
+    """How it ended, or that its heartbeats ended."""
     signal: str | None = None
     """Name of the signal that ended it; None if none is known."""
 

@@ -22,7 +22,7 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     """Median of the pings answered in the window."""
     rtt_s_min: float | None = None
     pings_sent: int
-    """In the window, as are those answered."""
+    """Pings sent in the window."""
     pings_answered: int
     probe_rtt_s: float | None = None
     """Median of the pings answered in the window on a connection of their own, where no payload is
@@ -30,13 +30,13 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     probe_rtt_s_min: float | None = None
     probes_answered: int = 0
     bytes: int
-    """Of everything that arrived by this link in the reporter's life, payloads and headers."""
+    """Bytes that arrived by this link in the reporter's life, payloads and headers."""
     payload_bytes: int
-    """Of the payloads completed in the window."""
+    """Bytes of the payloads completed in the window."""
     bytes_per_s: float | None = None
-    """How fast payloads arrived while they did: `timed_bytes` over `timed_s`."""
+    """Rate of payloads while they arrived: `timed_bytes` over `timed_s`."""
     timed_bytes: float
-    """Of payloads, those that arrived in the window."""
+    """Bytes of payloads that arrived in the window."""
     timed_s: float
     """Time in which `timed_bytes` arrived."""
     queued: int
@@ -46,7 +46,7 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     """Of a script: time since this end was given something to carry, bytes or a connection; null if
     that never was. Of a learner null: its stream is always used."""
     connections: int | None = None
-    """Of a script, by the end at the worker: its connections that are open."""
+    """Open connections of a script, by the end at the worker."""
 
 
 class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):
@@ -75,7 +75,7 @@ class LinkStarted(Payload, kind=Kind.LINK_STARTED):
 
     link: str
     kind: str
-    """What carries it; none: the learner connects directly to the syncer."""
+    """Kind of the links; none: the learner connects directly to the syncer."""
     address: str
     upstream: str
 

@@ -22,10 +22,10 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     role: str
     """learner, syncer, evaluator or launcher."""
     start_ticks: int | None = None
-    """When the process started, in clock ticks since the boot; None in a container."""
+    """Start of the process, in clock ticks since the boot; None in a container."""
     boot_id: str | None = None
     namespaces: str | None = None
-    """In which the pid and the ticks count."""
+    """Namespaces in which the pid and the ticks count."""
     labels: Mapping[str, Json] = field(default_factory=dict)
     container: str | None = None
     image: str | None = None
@@ -47,11 +47,11 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     last_words: str = ""
     """The end of its standard error, if it failed by itself."""
     out_of_memory: bool = False
-    """Of a container: the kernel killed it out of memory, by the engine's word."""
+    """Whether the kernel killed its container out of memory, by the engine's report."""
     host_lost: bool = False
-    """Its host was lost, and the node with it; `last_words` says how."""
+    """Whether it ended with its host, which was lost; `last_words` says how."""
     lease_over: bool = False
-    """Its host had ended it, because the harness stalled and did not renew the lease."""
+    """Whether its host ended it, because the harness stalled and did not renew the lease."""
     is_seen: bool = True
     """False: exit code and signal are not known; `signal` is then the last one that the harness
     had sent it, if any."""
@@ -77,11 +77,11 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     machine: str = ""
     """Machine of the cluster that its pod is on, or that is told of."""
     restarts: int | None = None
-    """How often the node's JobSet has started its Job again alone, with `job_restart`."""
+    """Number of restarts of its Job alone by the JobSet, with `job_restart`."""
 
 
 class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):
-    """What the provider of a node's hosts says of them, whenever that changes."""
+    """Report of the provider about a node's hosts, whenever it changes."""
 
     node: str
     condition: str
@@ -95,7 +95,7 @@ class ProviderReported(Payload, kind=Kind.PROVIDER_REPORTED):
     """The provider's own word for the state of its request, such as WAITING_FOR_RESOURCES."""
     detail: str = ""
     is_by_us: bool = False
-    """It is leaving or gone because chaoslab asked for that."""
+    """Whether it is leaving or gone because chaoslab requested it."""
 
 
 class RepairMoved(Payload, kind=Kind.REPAIR_MOVED):
@@ -113,9 +113,9 @@ class RepairMoved(Payload, kind=Kind.REPAIR_MOVED):
     resource: str = ""
     """Name of the slice that was requested last."""
     preemptions: int = 0
-    """Of this node in the whole run, as the budget counts them."""
+    """Preemptions of this node in the whole run, as the budget counts them."""
     failures: int = 0
-    """Of this node in the whole run that were no preemption, as the budget counts them."""
+    """Other failures of this node in the whole run, as the budget counts them."""
     detail: str = ""
 
 
@@ -138,7 +138,7 @@ class NodeStressed(_Stressed, kind=Kind.NODE_STRESSED):
     """A stressor acts on a node from now on."""
 
     mechanism: str
-    """How the stressor works, as text."""
+    """Mechanism of the stressor, as text."""
     settings: Mapping[str, Json]
 
 
@@ -174,7 +174,7 @@ class DiskBlocked(Payload, kind=Kind.DISK_BLOCKED):
 
 
 class DiskFreed(Payload, kind=Kind.DISK_FREED):
-    """It takes what is written again."""
+    """The disk accepts writes again."""
 
     host: str
     blocked_s: float
@@ -190,7 +190,7 @@ class StorageDamaged(Payload, kind=Kind.STORAGE_DAMAGED):
     bytes_before: int | None
     digest_before: str | None
     bytes_after: int | None
-    """None: the file is gone."""
+    """Size afterwards; None: the file is gone."""
     digest_after: str | None
     untouched: tuple[str, ...]
     """All other files of the folder, to which nothing was done."""
@@ -200,7 +200,7 @@ class _Volume(Payload):
     node: str
     total_bytes: int
     free_bytes: int
-    """As the kernel says of the volume on which the node keeps files."""
+    """Free bytes of the node's volume, by the kernel."""
 
 
 class StorageFilled(_Volume, kind=Kind.STORAGE_FILLED):
@@ -216,7 +216,7 @@ class LostFile(Payload):
 
     file: str
     bytes_before: int | None = None
-    """None: there was no such file."""
+    """Size before; None: there was no such file."""
     bytes_after: int | None = None
 
 
@@ -225,11 +225,11 @@ class StoragePowerLost(Payload, kind=Kind.STORAGE_POWER_LOST):
 
     node: str
     refused: str | None = None
-    """What the kernel said to a write after the cut; None if it took the write."""
+    """Error of a write after the cut; None if it succeeded."""
     files: int
-    """How many there were."""
+    """Number of files."""
     lost: tuple[LostFile, ...]
-    """Those that were not as before; null: no such file."""
+    """Files that differ from before; null: no such file."""
 
 
 class _ByItself(Payload):
@@ -246,7 +246,7 @@ class PhaseReached(_ByItself, kind=Kind.PHASE_REACHED):
 
     phase: Phase
     is_waiting: bool = False
-    """It waits there for the harness."""
+    """Whether it waits there for the harness."""
     round: int | None = None
     """This and the following as far as they are known."""
     fragment: int | None = None
@@ -264,7 +264,7 @@ class ClockRead(_ByItself, kind=Kind.CLOCK_READ):
 
 
 class What(StrEnum):
-    """What a line of a trainer tells."""
+    """Kind of a trainer's line."""
 
     PROGRESS = "progress"
     SAVED = "saved"
@@ -279,9 +279,9 @@ class TrainerSaid(Payload, kind=Kind.TRAINER_SAID):
     what: What
     """progress, saved: a checkpoint is complete, resumed: it goes on from one."""
     step: int | None = None
-    """As the trainer counts; None where the line has none."""
+    """Step by the trainer's count; None where the line has none."""
     loss: float | None = None
     learning_rate: float | None = None
     rank: int | None = None
-    """Of the process that the line names, if it names one."""
+    """Rank in the line; None if it names none."""
     line: str = ""

@@ -8,7 +8,7 @@ from chaoslab.core.events import Json, Kind, Payload
 
 
 class RunOutcome(StrEnum):
-    """How a run ended, whatever it found."""
+    """How a run ended, independent of its findings."""
 
     COMPLETED = "completed"
     ABORTED = "aborted"
@@ -17,10 +17,10 @@ class RunOutcome(StrEnum):
 
 
 class Need(StrEnum):
-    """What checks may need of a run, and a run by choice may not have."""
+    """Requirement of checks that a run may lack by choice."""
 
     TWIN = "twin"
-    """Its fault-free twin."""
+    """A fault-free twin."""
     WHOLE = "whole_training"
     """The training from its first step to its last."""
     STEP_TIME = "step_time"
@@ -33,37 +33,37 @@ class PlanEntry(Payload):
     spec: str
     fault: str
     injections: int
-    """How many injections of it were scheduled."""
+    """Number of its scheduled injections."""
 
 
 class ScriptStarted(Payload):
     """A training that is not chaoslab's own, as far as it is known before it runs."""
 
     max_pause_s: float
-    """Longest time without progress that is no end of training, beside a fault."""
+    """Longest time without progress, beside a fault, that does not count as the end of training."""
     says_saved: bool
     """Whether it has a pattern for checkpoints that were saved."""
 
 
 class RunStarted(Payload, kind=Kind.RUN_STARTED):
-    """What runs, and by which plan."""
+    """Plan, fleet and nodes of the run."""
 
     plan: str
     seed: int
     fleet: str
     algorithm: str
-    """Also the system that trains with it, if that is one of others: "diloco by torchft"."""
+    """Algorithm, with the system of others that runs it, if any: "diloco by torchft"."""
     learners: tuple[str, ...]
     """Names of those that are there from the start."""
     reserve: tuple[str, ...] = ()
     """Names of those that may join later."""
     entries: tuple[PlanEntry, ...] = ()
-    """Of the plan's `faults`, with the number of injections that were scheduled."""
+    """Entries of the plan's `faults`, with the number of scheduled injections."""
     stop: Mapping[str, float] = field(default_factory=dict)
     """The stop rule, see `training.stop` in plans: training ends when one of `rounds`, `tokens`,
     `steps`, `time_s` and `loss` is reached."""
     script: ScriptStarted | None = None
-    """None: chaoslab's own learners train, or a system of others."""
+    """The script; None: chaoslab's own learners train, or a system of others."""
     version: str
     """Version of chaoslab that made the record."""
     plan_digest: str = ""
@@ -71,9 +71,9 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     is_twin: bool = False
     """Whether it is a fault-free twin."""
     provenance: Mapping[str, Json] = field(default_factory=dict)
-    """Digest of each part that decides how it trains: a run and its twin have the same."""
+    """Digest of each part that affects training: a run and its twin have the same."""
     without: tuple[Need, ...] = ()
-    """What it was never to have, so that checks which need it are left out."""
+    """Requirements that it lacks by choice, so that checks which need them are left out."""
 
     @property
     def who(self) -> str:
@@ -92,7 +92,7 @@ class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
 
 
 class PaceSet(Payload, kind=Kind.PACE_SET):
-    """From now on every learner keeps a step time, see `training.step_time` in plans."""
+    """All learners keep a step time from now on, see `training.step_time` in plans."""
 
     step_s: float
     """Duration of a step at full speed."""
@@ -102,11 +102,11 @@ class PaceSet(Payload, kind=Kind.PACE_SET):
 
 
 class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
-    """What is usual without faults."""
+    """Usual speeds without faults."""
 
     is_steady: bool
     reason: str
-    """Why it is steady, or is not."""
+    """Reason for which it is steady, or is not."""
     gap_s_median: float | None
     """Between two merged rounds; this and the following are null if there were too few."""
     gap_s_max: float | None
@@ -114,12 +114,12 @@ class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
     """Committed tokens per second over the baseline, or what `counted` names."""
     variation: float | None
     step_s: Mapping[str, float]
-    """Mean step time of each learner, by name; likewise the following two."""
+    """Mean step time of each learner, by name."""
     step_s_median: Mapping[str, float] = field(default_factory=dict)
     step_variation: Mapping[str, float] = field(default_factory=dict)
     """Coefficient of variation of the median step time over quarters of the samples."""
     counted: str = "tokens"
-    """What rounds commit: steps of a script."""
+    """Unit of the committed counts: tokens, or steps of a script."""
 
 
 class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):
@@ -134,7 +134,7 @@ class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):
 
 
 class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
-    """How busy the machine of the harness was."""
+    """Load of the harness's machine."""
 
     window_s: float
     """Time since the last sample."""
@@ -167,7 +167,7 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
 class RunSettled(Payload, kind=Kind.RUN_SETTLED):
     is_settled: bool
     pending: tuple[str, ...] = ()
-    """What had not converged when settling ended."""
+    """Conditions that were not met when settling ended."""
 
 
 class RunLeft(Payload, kind=Kind.RUN_LEFT):
@@ -175,9 +175,9 @@ class RunLeft(Payload, kind=Kind.RUN_LEFT):
 
     nodes: tuple[str, ...]
     gone: tuple[str, ...] = ()
-    """Those that have ended, and were not started again."""
+    """Nodes that have ended, and were not started again."""
     refused_lines: Mapping[str, int] = field(default_factory=dict)
-    """Of those that run on: lines that claimed to be events and were none that they may report."""
+    """Number of malformed or forbidden event lines of nodes that still run, by node."""
 
 
 class RunFinished(Payload, kind=Kind.RUN_FINISHED):
@@ -202,15 +202,15 @@ class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
 
     silent_s: float
     since_s: float
-    """From when on, on the harness's clock."""
+    """Beginning, on the harness's clock."""
     undone: tuple[str, ...] = ()
-    """What its janitor undid meanwhile."""
+    """Undos by its janitor meanwhile."""
     host: str = ""
     """The host that was out of reach; empty: the harness itself stalled."""
 
     @property
     def what(self) -> str:
-        """What happened, to be followed by for how long."""
+        """Description of the stall, to be followed by its duration."""
         return f"{self.host} was out of reach" if self.host else "the harness stalled"
 
 
@@ -220,7 +220,7 @@ class JanitorDied(Payload, kind=Kind.JANITOR_DIED):
     successor: int | None = None
     """Pid of the janitor that was started in its place."""
     reason: str
-    """Why there is no successor: from then on nothing is undone should the harness die."""
+    """Why there is no successor: from then on nothing is undone if the harness dies."""
 
 
 class SignalFailed(Payload, kind=Kind.SIGNAL_FAILED):
@@ -243,7 +243,7 @@ class VerdictReached(Payload, kind=Kind.VERDICT_REACHED):
 
 
 class ResidueFound(Payload, kind=Kind.RESIDUE_FOUND):
-    """What was still there after everything was healed and ended."""
+    """Residue after everything was healed and ended."""
 
     what: str
     where: str

@@ -61,7 +61,7 @@ class OfLearner(Payload):
 
     @property
     def life(self) -> tuple[str, int]:
-        """What tells a process of a learner from all others."""
+        """Identifies a process of a learner among all others."""
         return self.learner, self.incarnation
 
 
@@ -73,13 +73,13 @@ class Membership(OfLearner):
 
 class MemberJoined(Membership, kind=Kind.MEMBER_JOINED):
     source: str
-    """Where its parameters come from: initial, donor, syncer or resumed."""
+    """Source of its parameters: initial, donor, syncer or resumed."""
     donor: str | None = None
     members: int
 
 
 class MemberRefused(OfLearner, kind=Kind.MEMBER_REFUSED):
-    """It was not let in, and nothing changed; learner and incarnation as it called itself."""
+    """A learner was not admitted; nothing changed. Learner and incarnation as it stated them."""
 
     reason: str
 
@@ -107,7 +107,7 @@ class MemberSuspected(Membership, kind=Kind.MEMBER_SUSPECTED):
 
 
 class MemberRecovered(Membership, kind=Kind.MEMBER_RECOVERED):
-    """It stepped again before it was dropped."""
+    """It made a step again before it was dropped."""
 
     idle_s: float
 
@@ -140,9 +140,9 @@ class RoundMerged(Round, kind=Kind.ROUND_MERGED):
     base_version: int
     contributors: tuple[Contributor, ...]
     committed_tokens: float
-    """Of the run so far."""
+    """Committed tokens of the run."""
     digest: str | None = None
-    """Of what was published."""
+    """Digest of the published values."""
     momentum_digest: str | None = None
     members: int | None = None
     missed: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class RoundMerged(Round, kind=Kind.ROUND_MERGED):
 class RoundStored(Round, kind=Kind.ROUND_STORED):
     version: int
     took_s: float
-    """Until the merge was on the syncer's disk."""
+    """Time until the merge was on the syncer's disk."""
 
 
 class RoundAbandoned(Round, kind=Kind.ROUND_ABANDONED):
@@ -169,13 +169,13 @@ class CommunicatorFormed(Payload, kind=Kind.COMMUNICATOR_FORMED):
     communicator: int
     """Number of the communicator."""
     learners: tuple[str, ...]
-    """In the order of their ranks; the state is that of the first."""
+    """Learners in the order of their ranks; the state is that of the first."""
 
 
 class CommunicatorEnded(Payload, kind=Kind.COMMUNICATOR_ENDED):
     communicator: int
     learners: tuple[str, ...]
-    """Those of its members that are left."""
+    """Its members that are left."""
     reason: str
 
 
@@ -187,13 +187,13 @@ class Pushed(Round, Membership):
     c_steps: int
     c_tokens: float
     tokens_from: float
-    """Where in the learner's own raw tokens the contribution lies, up to `tokens_to`."""
+    """Beginning of the contribution in the learner's own raw tokens; it ends at `tokens_to`."""
     tokens_to: float
 
 
 class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
     norm: float | None = None
-    """Of its outer gradient, L2 over the fragment."""
+    """L2 norm of its outer gradient over the fragment."""
     payload_bytes: int | None = None
     """Size of its payload; None where a system of others does not tell it."""
 
@@ -248,4 +248,4 @@ class SyncerFinal(Payload, kind=Kind.SYNCER_FINAL):
     """Number of refused streams, by reason."""
     reason: str
     was_asked: bool = False
-    """It ended before a stop rule was met."""
+    """Whether it ended before a stop rule was met."""
