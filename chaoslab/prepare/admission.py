@@ -30,7 +30,7 @@ _CONNECTED: Final = frozenset({Role.SYNCER, Role.LEARNER})
 
 
 class Admission:
-    """How the nodes of one run are admitted."""
+    """Admission of the nodes of one run."""
 
     def __init__(self, site: NodeSite, tokens: Path, lifetime_s: float) -> None:
         """`tokens`: the folder of the learners' tokens; `lifetime_s`: of certificates, from now on.

@@ -23,7 +23,7 @@ from chaoslab.prepare.plans import Asked, decode
 from chaoslab.prepare.script_sample import recognized
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
-"""The stop rule of a training whose own rule is its own."""
+"""Stop rule for a training with a rule of its own."""
 _AS_THEY_ARE: Final = (
     "fragments", "sync_every", "overlap", "quorum", "contribute", "merge", "blend", "compression",
 )  # fmt: skip
@@ -72,7 +72,7 @@ class Target:
         return replace(self, settings=self.settings.named())
 
     def find(self) -> Sequence[Found]:
-        """Its nodes. AbilityError if it does not run."""
+        """Nodes of the target. AbilityError if it does not run."""
         return self.settings.find()
 
     @property
@@ -143,7 +143,7 @@ def _regex(text: str) -> str:
 
 
 def _rules(nodes: Sequence[Found]) -> Mapping[str, Json]:
-    """What a plan says of such a training, as far as the syncer was told."""
+    """Keys of a plan for such a training, as far as the syncer was told."""
     learners = sum(node.role is Role.LEARNER for node in nodes)
     told = next((node.command.settings for node in nodes if node.role is Role.SYNCER), {})
     rules = {key: told[key] for key in _AS_THEY_ARE if key in told}

@@ -26,11 +26,11 @@ from chaoslab.sim.model import PARAMETERS
 _CHECKPOINTS: Final = 3
 """Files of a learner: two are kept while the next one is written."""
 _STATE_BYTES: Final = 16
-"""For each parameter: values and momentum, each as it is and as it was."""
+"""Bytes for each parameter: values and momentum, each in two versions."""
 _SNAPSHOTS, _SNAPSHOT_BYTES = 10, 4
-"""How many the syncer writes, about, and what each takes for each parameter."""
+"""Number of the syncer's snapshots, about, and their bytes for each parameter."""
 _RECORD_BYTES, _SIMULATED_BYTES = 1_500, 400
-"""For each step of each learner, of journal and output; measured with `nano`."""
+"""Bytes of journal and output for each step of each learner; measured with `nano`."""
 _STEP_S: Final = 0.1
 """Duration of a step of a task, which is not known beforehand."""
 _REPORTS_BYTES: Final = 2_000_000
@@ -47,7 +47,7 @@ def refuse_full_disk(plan: FaultPlan, root: Path) -> None:
 
 
 def needed_bytes(plan: FaultPlan) -> int:
-    """What a run takes, roughly, its twin included."""
+    """Approximate bytes of a run, with its twin."""
     training, fleet = plan.training, fleet_of(plan)
     steps = len(training.roster) * _steps(plan)
     step_bytes = _SIMULATED_BYTES if isinstance(fleet, BringsClock) else _RECORD_BYTES
@@ -62,7 +62,7 @@ def needed_bytes(plan: FaultPlan) -> int:
 
 
 def _steps(plan: FaultPlan) -> float:
-    """Of each learner, by the stop rule, and at most until the time of the run is over."""
+    """Steps of each learner, by the stop rule, and at most until the time of the run is over."""
     training = plan.training
     step_s = training.step_time
     if isinstance(step_s, Pacing):

@@ -36,7 +36,7 @@ _OF_ITS_OWN = frozenset(
     }
 )  # fmt: skip
 _LOOSE_SLOWDOWN = 2.0
-"""Such a bound of `survivors` is meant for learners that share cores."""
+"""Bound of `survivors` that is meant for learners that share cores."""
 
 
 def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def _without_syncer(plan: FaultPlan, document: Document) -> Iterator[str]:
 
 
 def _gone(plan: FaultPlan, schedule: Schedule) -> Mapping[str, set[str]]:
-    """By fault: learners that it takes away until the run ends, as far as is known beforehand."""
+    """Learners that each fault takes away until the run ends, as far as is known beforehand."""
     found: dict[str, set[str]] = defaultdict(set)
     on_syncer = {fault.id for fault in plan.faults if fault.target.syncer}
     for one in schedule.injections:

@@ -48,7 +48,7 @@ def estimated_s(
 
 
 def _training_s(training: Training, step_s: float | None) -> float | None:
-    """By the stop rule that is reached first, of those whose time is known."""
+    """Training time by the stop rule that is reached first, of those with a known time."""
     steps = expected_steps(training)
     by_steps_s = None if steps is None or step_s is None else steps * step_s
     known_s = [s for s in (training.stop.time_s, by_steps_s) if s is not None]
@@ -56,7 +56,7 @@ def _training_s(training: Training, step_s: float | None) -> float | None:
 
 
 def _step_s(training: Training, guess_s: float | None) -> float | None:
-    """Of the learners that rounds wait for. A guess may be what no plan is allowed to say."""
+    """Step time of the learners that rounds wait for. A guess may be longer than plans may say."""
     step_s = guess_s if isinstance(training.step_time, Pacing) else training.step_time
     if step_s is None:
         return None
@@ -65,7 +65,7 @@ def _step_s(training: Training, guess_s: float | None) -> float | None:
 
 
 def _fault_ends_s(training: Training, step_s: float | None, schedule: Schedule) -> Iterator[float]:
-    """Of the injections whose time is known."""
+    """Ends of the injections with a known time."""
     ends_s: dict[str, float] = {}
     for one in schedule.injections:
         begin_s = _begin_s(one, training, step_s, ends_s)

@@ -87,7 +87,7 @@ def _never_come(plan: FaultPlan) -> Iterator[Mistake]:
 
 
 def _earliest_s(plan: FaultPlan) -> dict[str, float]:
-    """By fault: no run injects it earlier than this many seconds after its start."""
+    """Earliest injection of each fault, in seconds after the start of the run."""
     found: dict[str, float] = {}
     ends: dict[str, float] = {}
     for fault in plan.faults:
@@ -98,7 +98,7 @@ def _earliest_s(plan: FaultPlan) -> dict[str, float]:
 
 
 def _least_s(fault: FaultSpec) -> float:
-    """How long it lasts for certain; 0 if that is drawn."""
+    """Certain least duration; 0 if that is drawn."""
     if fault.outage.rest:
         return inf
     return fault.outage.seconds or 0.0 if fault.outage.dist is Distribution.FIXED else 0.0
@@ -164,7 +164,7 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
 
 
 def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
-    """What reaches no gradient of data parallelism: they go from learner to learner."""
+    """Faults that do not reach gradients of data parallelism: they go from learner to learner."""
     algorithm = plan.training.algorithm
     if not plan.training.is_data_parallel or plan.training.system in SYSTEMS:
         return
@@ -192,7 +192,7 @@ def _not_over_links(plan: FaultPlan) -> Iterator[Mistake]:
 
 
 def _not_by_others(plan: FaultPlan) -> Iterator[Mistake]:
-    """What a system of others cannot be asked to do, and one that is not installed."""
+    """Mistakes for a system of others: requests that it cannot do, and a missing installation."""
     system = plan.training.system
     if system not in SYSTEMS:
         return

@@ -76,7 +76,7 @@ def fleet_of(plan: FaultPlan) -> FleetSettings:
 
 
 def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
-    """Those of its links, which are of this kind."""
+    """Settings of its links, which are of this kind."""
     found = plan.fleet.links_settings or kinds().links[kind]()
     if not isinstance(found, LinksSettings):
         raise HarnessBug(f"{found!r} are no settings of links")
@@ -84,7 +84,7 @@ def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
 
 
 def _why_no_fleet(links: Mapping[str, type[LinksSettings]], name: str, thing: Any) -> str:
-    """Why plans cannot name this fleet; they get its default links where they name none."""
+    """Why plans cannot name this fleet; empty if they can."""
     if why := _why_not(FleetSettings, name, thing):
         return why
     default = thing.default_links

@@ -18,7 +18,7 @@ from chaoslab.prepare.kinds import fleet_of
 
 
 def lacking(plan: FaultPlan, *, is_gameday: bool = False) -> frozenset[Need]:
-    """What checks may need, and a run of this plan is not to have."""
+    """Requirements of checks that a run of this plan will lack."""
     is_attached = _is_attached(plan)
     found = {
         Need.TWIN: not plan.twin or is_gameday or is_attached,
@@ -46,7 +46,7 @@ def not_judged(plan: FaultPlan) -> Iterator[str]:
 
 
 def never_judged(plan: FaultPlan, names: Iterable[str]) -> frozenset[str]:
-    """Those of these checks that a run of this plan is not to answer at all."""
+    """The checks that a run of this plan does not judge at all."""
     without = lacking(plan)
     checks = [CHECKS[name]() for name in names if name in CHECKS]
     found = (one for check in checks for one in left_out(check, without))

@@ -30,7 +30,7 @@ from chaoslab.trainers.reading import OWN_LINES
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
 _DECAY_STEPS = 5000
-"""Of a training whose steps are not known beforehand."""
+"""Decay steps of a training whose steps are not known beforehand."""
 _PROGRAMS = {
     Role.SYNCER: "chaoslab.diloco.syncer",
     Role.LEARNER: "chaoslab.diloco.learner",
@@ -43,18 +43,18 @@ _KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
 """The folders in which they keep what outlives them."""
 _HOST_FLAGS = ("--host-index", "{host}", "--meeting", "{meeting}")
 _HOST_SECRET = "CHAOSLAB_HOSTS_SECRET"
-"""Of the processes of a learner of several hosts, where each has a machine of its own."""
+"""Secret of the processes of a learner of several hosts, if each has a machine of its own."""
 _LOCALHOST = "127.0.0.1"
-"""Where learners of one machine meet to average their gradients."""
+"""Address at which learners of one machine meet to average their gradients."""
 _AS_IT_IS: Mapping[str, Json] = {
     "merge": "average", "outer_lr": 1.0, "outer_momentum": 0.0, "compression": "f32",
     "norm_limit": None,
 }  # fmt: skip
-"""With data parallelism: the next version is what all learners hold alike."""
+"""With data parallelism the next version is the common state of all learners."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
-"""What a killed process has printed is not lost with it."""
+"""Keeps the output of a killed process."""
 
 
 def programs(plan: FaultPlan) -> Mapping[Role, str]:
@@ -65,7 +65,7 @@ def programs(plan: FaultPlan) -> Mapping[Role, str]:
 
 
 def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> TaskTrial | None:
-    """What tries a task of the plan's own where its learners are to run; None for a preset."""
+    """Trial of the plan's own task where its learners will run; None for a preset."""
     training = plan.training
     if training.task is None:
         return None
@@ -86,15 +86,15 @@ class Launch:
 
     plan: FaultPlan
     snapshots: Path
-    """Where the syncer writes snapshots and the evaluator reads them, unless `node_site` says."""
+    """Folder of the snapshots between syncer and evaluator, unless `node_site` says otherwise."""
     tokens: Path
-    """Where the syncer puts the learners' tokens, where it takes any."""
+    """Folder of the learners' tokens, if the syncer takes any."""
     folder: Path = field(default_factory=Path)
-    """Where the workers of a script may keep what is of this run."""
+    """Folder of the run in which workers of a script may keep files."""
     node_site: NodeSite = field(default_factory=NodeSite)
     """The place in which the nodes are to run."""
     secrets: Secrets = field(default_factory=Secrets)
-    """Of the plan: command lines, which every user of a machine sees, name them instead."""
+    """Secrets of the plan: command lines, which every user of a machine sees, name them instead."""
     _admission: Admission = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -160,11 +160,11 @@ class Launch:
         )  # fmt: skip
 
     def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """Those of the start, told by name where to dial the syncer."""
+        """Initial learners, given by name the address of the syncer."""
         return tuple(self._learner(name, addresses[name]) for name in self._training.learner_names)
 
     def reserve(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """Those that may join later: known to the syncer, and counted where the data are cut."""
+        """Learners that may join later: known to the syncer, counted in the division of data."""
         return tuple(self._learner(name, addresses[name]) for name in self._training.reserve_names)
 
     def _learner(self, name: str, syncer: str) -> NodeSpec:
@@ -204,7 +204,7 @@ class Launch:
         )  # fmt: skip
 
     def _system_settings(self) -> tuple[str, ...]:
-        """Of a system of others, for its coordinator and its learners."""
+        """Settings of a system of others, for its coordinator and its learners."""
         training = self._training
         if training.system not in SYSTEMS:
             return ()
@@ -321,7 +321,7 @@ def _is_overlapped(training: Training) -> bool:
 
 
 def compilation_cache() -> Path:
-    """Where compiled steps are kept between runs: under $CHAOSLAB_CACHE or ~/.cache/chaoslab.
+    """Folder of compiled steps between runs: under $CHAOSLAB_CACHE or ~/.cache/chaoslab.
 
     One directory per thread setting, because JAX's key ignores the thread count.
     """
@@ -360,7 +360,7 @@ def expected_steps(training: Training) -> float | None:
 
 
 def _tokens_per_step(training: Training) -> int:
-    """Of all learners together, with a built-in model."""
+    """Tokens of all learners together in a step, with a built-in model."""
     return training.learner_count * training.inner.batch * training.inner.sequence
 
 

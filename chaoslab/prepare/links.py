@@ -22,21 +22,21 @@ from chaoslab.prepare.setup import LinkSetup
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:
-    """How the learners of a plan reach the syncer; PlanError for an unknown profile."""
+    """Links between learners and syncer; PlanError for an unknown profile."""
     kind = link_kind(plan)
     factory = fleet_of(plan).links(kind, links_of(plan, kind), plan.seed)
     return LinkSetup(factory=factory, initial_effects=initial_effects(plan))
 
 
 def link_kind(plan: FaultPlan) -> str:
-    """What the plan says; if it does not, the fleet's own when anything needs links, else none."""
+    """Kind in the plan; without one, the fleet's own when anything needs links, else none."""
     if plan.fleet.links is not None:
         return plan.fleet.links
     return fleet_of(plan).default_links if _needs_links(plan) else NO_LINKS
 
 
 def why_this_kind(plan: FaultPlan) -> str:
-    """For a preview: what chose, the plan or its needs."""
+    """Reason for the kind, in a preview: the plan or its needs."""
     if plan.fleet.links is not None:
         return "as the plan says"
     needs = "a fault or a profile needs them" if _needs_links(plan) else "nothing needs any"
@@ -44,7 +44,7 @@ def why_this_kind(plan: FaultPlan) -> str:
 
 
 def initial_effects(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
-    """By learner: what its region's profile puts on its link from the start."""
+    """Effects of the region's profile on each learner's link from the start."""
     profiles = plan.fleet.profiles
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
     shapings = {region: profile(name).shapings for region, name in profiles.items()}
@@ -56,7 +56,7 @@ def initial_effects(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
 
 
 def caveats(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
-    """Where these links differ from what the plan asks of them, each once."""
+    """Differences between these links and the plan's requests, each once."""
     setup = link_setup(plan)
     links = setup.ask()
     asked = [shaping for shapings in setup.initial_effects.values() for shaping in shapings]

@@ -30,7 +30,7 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 @runtime_checkable
 class NamesFiles(Protocol):
-    """What settings of a fleet, of links, of a fault or check say in addition if they name any."""
+    """Settings of a fleet, of links, of a fault or a check that name files."""
 
     def named_files(self) -> tuple[str, ...]:
         """Paths, as they stand in the plan; of those that are not given, none."""
@@ -52,7 +52,7 @@ def digest(plan: FaultPlan, *, is_simulated: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What the plan's own task and programs load, as far as their sources tell."""
+    """Modules loaded by the plan's own task and programs, as far as their sources show."""
 
     files: tuple[Path, ...]
     """Every file of their packages and of those that they import, apart from what is installed or
@@ -136,7 +136,7 @@ def _modules(plan: FaultPlan) -> list[str]:
 
 
 def _words(plan: FaultPlan) -> Iterator[str]:
-    """What stands after the modules of programs, options without their names."""
+    """Words after the modules of programs, options without their names."""
     for program in plan.fleet.programs.values():
         for word in program.split()[1:]:
             yield word.rpartition("=")[2]

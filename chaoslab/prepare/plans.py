@@ -38,7 +38,7 @@ _PLAIN: Final = re.compile(r"[\w./-]*\.(ya?ml|toml)", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the command line said of a plan."""
+    """Options of the command line about a plan."""
 
     plan: str
     """A path, or the bare name of a plan that comes with chaoslab."""
@@ -53,7 +53,7 @@ class Asked:
 
     @property
     def overrides(self) -> list[str | Override]:
-        """What it says of keys, as it was typed."""
+        """Overrides of keys, as they were typed."""
         return [*self.settings, *self._files]
 
     @property
@@ -85,7 +85,7 @@ class Prepared:
     fleet_setup: FleetSetup
     links: LinkSetup
     warnings: tuple[str, ...] = ()
-    """What of the plan is likely a mistake, a sentence each."""
+    """Likely mistakes in the plan, a sentence each."""
 
 
 def prepare(asked: Asked) -> Prepared:

@@ -157,7 +157,7 @@ def fault_of(injection: Injection) -> Fault:
 
 
 def untrainable(plan: FaultPlan) -> Iterator[Mistake]:
-    """Why a local process cannot train the plan's task, if it has one and cannot."""
+    """Why a local process cannot train the plan's task; empty if it can, or if there is none."""
     command = task_trial(plan)
     if command is None:
         return

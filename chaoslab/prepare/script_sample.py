@@ -31,9 +31,9 @@ from chaoslab.undo.base import NoUndoLog
 _POLL_S = 0.1
 _LOOK_EVERY_S = 1.0
 _LINES_MOST: Final = 4_000
-"""Of one start of a worker; what it prints beyond is not read."""
+"""Most lines of one start of a worker that are read."""
 _FIRST_SHARE = 2 / 3
-"""Of the time, for the first start; the rest is for the second one."""
+"""Share of the time for the first start; the rest is for the second one."""
 _ENOUGH_REPORTS = 12
 _ENOUGH_SAVES = 2
 _NEAREST = 3
@@ -47,9 +47,9 @@ class Start:
 
     began_s: float
     lines: list[tuple[float, str]] = field(default_factory=list)
-    """When each was read, and its text."""
+    """Time at which each was read, and its text."""
     ended: str = ""
-    """How it ended, if it did so by itself; otherwise empty."""
+    """How it ended, if it ended by itself; otherwise empty."""
     is_failed: bool = False
     """Whether it ended by itself with anything but exit code 0."""
 
@@ -71,12 +71,12 @@ class Sample:
     has_kept: bool
     """Whether something was in {folder} when they were killed."""
     files: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """By pattern of a preset, the steps of the checkpoints that the first start saved there."""
+    """Steps of the checkpoints that the first start saved, by pattern of a preset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """What a sample says about its script."""
+    """Findings of a sample about its script."""
 
     patterns: Patterns
     preset: str
@@ -92,7 +92,7 @@ class Understood:
     """Whether one of several workers reports the progress of all."""
     first_step: int
     last_step: int
-    """Of the first start."""
+    """Last step of the first start."""
     steps_between: int
     """Steps from one report to the next."""
     step_s: float
@@ -105,7 +105,7 @@ class Understood:
     saved_step: int | None
     """The last one that was saved before the kill."""
     resumed_step: int | None
-    """What the second start said itself, or the step of the report before its first."""
+    """Step reported by the second start, or the step of the report before its first."""
 
 
 def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
@@ -154,7 +154,7 @@ class _Watch:
     def start(
         self, life: int, until_s: float, is_enough: Callable[[Sequence[str]], bool]
     ) -> Mapping[str, Start]:
-        """What the workers print in one life, until all have ended or it is enough."""
+        """Output of the workers in one life, until all have ended or it is enough."""
         starts = {name: Start(began_s=self.clock.now_s()) for name in self.names}
         rests, read = dict.fromkeys(self.names, b""), dict.fromkeys(self.names, 0)
         looked_s, is_over = self.clock.now_s(), False
@@ -203,7 +203,7 @@ def _is_enough(
 
 
 def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, str]:
-    """Those that the script gives; for others what the lines look like, and the preset."""
+    """Patterns of the script; without them patterns that fit the lines, and their preset."""
     found = guess(lines)
     if not found and not script.progress:
         return None, ""
@@ -369,7 +369,7 @@ def _shown(reports: Sequence[tuple[float, int, Said]]) -> Said:
 
 
 def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, Said]]:
-    """With the step of each, counted where it says none; those that repeat a step left out."""
+    """Lines with a step each, counted where there is none, without repeated steps."""
     found: list[tuple[float, int, Said]] = []
     for time_s, said in progress:
         before = found[-1][1] if found else 0
@@ -384,7 +384,7 @@ def _steps_between(reports: Sequence[tuple[float, int, Said]]) -> int:
 
 
 def _saved_steps(heard: Sequence[tuple[float, Said]]) -> list[int]:
-    """Of each saved checkpoint; where the line has none, that of the progress before it."""
+    """Step of each saved checkpoint; without one in the line, that of the progress before it."""
     found, step = [], 0
     for _, said in heard:
         if said.what is What.PROGRESS:

@@ -17,7 +17,7 @@ _ABLE: Final = frozenset(
         Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.LINK,
     }
 )  # fmt: skip
-"""What can be done to any process, whatever it runs, and to the ports that its plan names."""
+"""Abilities for any process, whatever it runs, and for the ports that its plan names."""
 _LIMIT_DATA: Final = "network.limit_data"
 """Proved by what each stream of a learner carried: of a script's connections that is not known."""
 _NO_CLOCK: Final = "the clock of a program without a hook for it cannot be set from outside"
@@ -29,7 +29,7 @@ _INSTEAD: Final = {
     "clock.step": _NO_CLOCK,
     "clock.drift": _NO_CLOCK,
 }
-"""What comes nearest to faults that are not for scripts, or why nothing does."""
+"""Alternatives to faults that are not for scripts, or why there is none."""
 _OF_SCRIPTS: Final = frozenset({"resume", "divergence"})
 _OF_PROTOCOL: Final = frozenset(
     {
@@ -104,7 +104,7 @@ def _not_on_links(fault: FaultSpec, script: Script) -> str:
 
 
 def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
-    """Where it comes from: a command, or what runs already."""
+    """Mistakes in its source: a command, or what runs already."""
     is_attached = plan.fleet.kind == "processes"
     if is_attached and not getattr(plan.fleet.settings, "is_script", False):
         text = "is missing: name the process of the training by `pid` or `pattern`"
@@ -120,7 +120,7 @@ def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
 
 
 def doubtful_of_script(plan: FaultPlan) -> Iterator[str]:
-    """What is likely a mistake about a script."""
+    """Likely mistakes about a script."""
     script = plan.training.script
     if script is None or plan.fleet.kind == "processes":
         return

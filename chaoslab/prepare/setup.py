@@ -15,7 +15,7 @@ from chaoslab.undo.base import NoUndoLog
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSetup:
-    """What a run stands on: a fleet, and the clock that goes with it."""
+    """A fleet, and its clock."""
 
     fleet: FleetFactory
     clock: Callable[[], Clock] = WallClock
@@ -37,10 +37,10 @@ class LinkSetup:
 
     factory: LinksFactory = field(default_factory=lambda: Direct().factory(0))
     initial_effects: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
-    """By learner: the profile of its region."""
+    """Profile of the region of each learner."""
 
     def ask(self) -> Links:
-        """Links that are never entered: what can they do here? AbilityError if there are none."""
+        """Links to ask about abilities, which are never entered. AbilityError if there are none."""
         return self.factory(Path(), undo_log=NoUndoLog())
 
 

@@ -31,7 +31,7 @@ _INSTALL_S = 3600.0
 
 
 def environment(system: str) -> Path:
-    """Where the environment of a system is, or would be."""
+    """Folder of a system's environment, which may not exist."""
     version = "{}.{}".format(*sys.version_info)
     named = "\n".join((*SYSTEMS[system].packages, version, sysconfig.get_path("purelib")))
     digest = hashlib.blake2b(named.encode(), digest_size=4).hexdigest()

@@ -44,7 +44,7 @@ def hints_of(kind: type) -> Mapping[str, Hint]:
 
 
 def origin_of(hint: Hint) -> Any:
-    """The generic type that a type is of; None for one of its own."""
+    """Generic type of a type; None for a type that is not generic."""
     return get_origin(hint)
 
 
@@ -56,7 +56,7 @@ def tuple_in(hint: Hint) -> Hint:
 
 
 def keys_in(kind: type) -> frozenset[str]:
-    """The plan's keys of a dataclass whose fields are settings."""
+    """Plan keys of a dataclass of settings."""
     return frozenset(key_of(field.name) for field in fields(kind))
 
 

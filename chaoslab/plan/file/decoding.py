@@ -55,7 +55,7 @@ class DecodingError(NamedTuple):
 
 
 def decoded(document: Document, branch: Branch, hint: Hint, tree: Tree) -> Any:
-    """What a part of a document is as this type; None, and its mistakes noted, if it has any."""
+    """Value of a document's part as this type; None if it has mistakes, which are noted."""
     try:
         return adapter(hint).validate_json(json.dumps(tree))
     except ValidationError as error:
@@ -68,7 +68,7 @@ def decoded(document: Document, branch: Branch, hint: Hint, tree: Tree) -> Any:
 
 @cache
 def adapter(hint: Hint) -> TypeAdapter[Any]:
-    """What validates a type with the keys of a plan."""
+    """Validator of a type with the keys of a plan."""
     # pydantic takes no configuration for a dataclass, but for a union with one in it
     return TypeAdapter(_union[hint, None], config=_CONFIG)
 
@@ -169,7 +169,7 @@ def _choices(hint: Hint) -> Sequence[Any]:
 
 
 def example_of(one: "Field[Any]", hint: Hint) -> str:
-    """What could be written for a field."""
+    """Example value of a field."""
     if "example" in one.metadata:
         return str(one.metadata["example"])
     if quantity := quantity_of(hint):

@@ -30,7 +30,7 @@ Branch: TypeAlias = tuple[str | int, ...]
 """The way from the root to a part of the tree: ("faults", 0, "target")."""
 
 Mistake: TypeAlias = tuple[Branch, str]
-"""Where in the plan, as the way to its key, and what to write instead."""
+"""Branch to the key in the plan, and what to write instead."""
 
 DEEPEST: Final = 50
 """More levels than these are refused: no plan has them, and reading them takes a stack."""
@@ -76,11 +76,11 @@ class Document:
     secret_values: dict[str, str] = field(default_factory=dict)
     """Name and value of each secret that was used."""
     environment: Mapping[str, str] | None = field(default_factory=lambda: os.environ)
-    """Where `${env:NAME}` is looked up; None: it stays as it is."""
+    """Values of `${env:NAME}`; None: references stay as they are."""
 
     @property
     def secrets(self) -> Secrets:
-        """What the plan takes from the environment, and no record may show."""
+        """Values that the plan takes from the environment, and that no record may show."""
         return Secrets(dict(self.secret_values))
 
     def where(self, branch: Branch, *, is_key: bool = False) -> str:
@@ -159,7 +159,7 @@ def read(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """What the command line says of one key, and how it was typed."""
+    """Override of one key on the command line, and how it was typed."""
 
     setting: str
     """`key=value`, such as training.learners=8; items of lists by number or by `id`."""
@@ -232,13 +232,13 @@ def nearest(
 
 
 def _nearest_in(family: Sequence[str], name: str) -> list[str]:
-    """By what follows the dot: names that begin alike are similar for that alone."""
+    """Nearest names by the part after the dot: a common beginning suffices."""
     by_rest = {one.partition(".")[2]: one for one in family}
     return [by_rest[one] for one in difflib.get_close_matches(name.partition(".")[2], by_rest, n=1)]
 
 
 def _like_in_others(names: Sequence[str], name: str) -> list[str]:
-    """With the same word after the dot, in the family of the most similar name."""
+    """Names with the same word after the dot, in the family of the most similar name."""
     alike = [one for one in names if one.endswith(name[name.index(".") :])]
     return difflib.get_close_matches(name, alike, n=1, cutoff=0.0)
 
@@ -251,7 +251,7 @@ _FROM_PACKAGES = {"fleet", "kind of links", "fault", "check"}
 
 
 _TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge"}
-"""What YAML itself makes of plain nodes; the last three are read as text."""
+"""Tags of plain nodes in YAML; the last three are read as text."""
 
 
 class _Reader:
@@ -377,7 +377,7 @@ def _locate(tree: Tree, names: Sequence[str]) -> tuple[Branch, str]:
 
 
 def _id_of(item: Tree) -> str:
-    """By which an entry of a list is named: its `id`, or the name of a check; empty for others."""
+    """Name of a list's entry: its `id`, or the name of a check; empty for others."""
     return str(item.get("id") or item.get("check") or "") if isinstance(item, dict) else ""
 
 

@@ -50,7 +50,7 @@ _literal: Any = Literal  # its values are known only at run time
 
 @dataclass(frozen=True, kw_only=True)
 class Kinds:
-    """What a plan may name, each by its name with the frozen dataclass of its settings."""
+    """Names that a plan may use, each with the frozen dataclass of its settings."""
 
     faults: Mapping[str, type] = field(default_factory=dict)
     checks: Mapping[str, type] = field(default_factory=dict)
@@ -156,9 +156,9 @@ class Targets:
     learners: _Learners = None
     """A share, a count, names, or all."""
     workers: _Learners = None
-    """Of the workers of a script: a share, a count, names, or all."""
+    """Workers of a script: a share, a count, names, or all."""
     reserve: _Learners = None
-    """Of the learners that are not there at the start: a share, a count, names, or all."""
+    """Learners that are not started with the run: a share, a count, names, or all."""
     syncer: Literal["all"] | None = None
     """The syncer."""
     launcher: Literal["all"] | None = None
@@ -217,13 +217,13 @@ class DrawnOutage:
     dist: Literal["exponential", "weibull", "lognormal"]
     """Distribution of the length."""
     mean_s: Duration | None = None
-    """Its mean, of `exponential` and `weibull`."""
+    """Mean, for `exponential` and `weibull`."""
     median_s: Duration | None = None
-    """Its median, of `lognormal`."""
+    """Median, for `lognormal`."""
     shape: float | None = None
-    """Of `weibull`; by default 1."""
+    """Shape, for `weibull`; by default 1."""
     sigma: float | None = None
-    """Of `lognormal`; by default 1."""
+    """Sigma, for `lognormal`; by default 1."""
     at_most_s: Duration | None = None
     """A longer draw is cut to this."""
 
@@ -250,7 +250,7 @@ class _Fault:
     at: Trigger | None = None
     arrivals: Arrivals | None = None
     for_s: Any = None
-    """How long until it is healed; `rest`: not before the run ends."""
+    """Time until it is healed; `rest`: the end of the run."""
     outage: Annotated[DrawnOutage, AfterValidator(_drawn)] | None = None
     """A length that is drawn for each injection, in place of `for`."""
 

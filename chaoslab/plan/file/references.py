@@ -27,7 +27,7 @@ _HELD_OUT_EVERY = 20
 
 
 def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each key whose object is not there, and what to write instead."""
+    """Keys whose object does not exist, and what to write instead."""
     training = plan.training
     if training.task is not None:
         if trouble := _trouble_with_task(training.task):
@@ -56,7 +56,7 @@ def _trouble_with_data(data: str) -> str:
 
 
 def _files(data: str) -> Iterator[Path]:
-    """What the learners would read, hidden files left out."""
+    """Files that the learners would read, without hidden ones."""
     root = Path(data)
     if root.is_file():
         yield root
@@ -88,7 +88,7 @@ def _want_of_text(training: Training) -> str:
 
 
 def _trouble_with_task(task: str) -> str:
-    """Its module is read, never imported: what a name is bound to shows at the start alone."""
+    """Mistake in a task. Its module is read, never imported: bindings show at the start alone."""
     module, _, name = task.partition(":")
     if trouble := _trouble_with_module(module):
         return trouble
@@ -120,7 +120,7 @@ def _trouble_with_module(name: str) -> str:
 
 
 def _spec_of(name: str) -> tuple[ModuleSpec | None, str]:
-    """Where a module is, without importing what is around it; and how far it was found."""
+    """Spec of a module, without importing its parents; and how far it was found."""
     first, *others = name.split(".")
     spec = PathFinder.find_spec(first, [os.getcwd(), *sys.path]) or _by_other_finders(first)
     found = first

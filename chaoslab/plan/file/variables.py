@@ -28,7 +28,7 @@ QUANTITIES: Final[Mapping[str, units.Quantity[float] | units.Quantity[int]]] = {
     )
 }  # fmt: skip
 TYPES: Final[tuple[str, ...]] = (*QUANTITIES, "number", "text")
-"""What `type:` of a variable can be."""
+"""Types of variables."""
 
 REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
 """JSON Schema of a variable, which may stand for any value."""
@@ -97,7 +97,7 @@ def _filled(document: Document, branch: Branch, tree: Tree, values: Mapping[str,
 
 
 def _referred(document: Document, branch: Branch, name: str, values: Mapping[str, Tree]) -> Tree:
-    """What one reference stands for; the reference itself if it stands for nothing."""
+    """Value of one reference; the reference itself if it has none."""
     kind, _, short = name.partition(":" if name.startswith("env") and ":" in name else ".")
     if kind in {"env", "env.public"} and document.environment is not None:
         value = document.environment.get(short, "")

@@ -57,7 +57,7 @@ def written_default(field: "Field[Any]", hint: Hint) -> Tree:
 
 
 def written_value(hint: Hint, value: object) -> Tree:
-    """One field's value as it stands in a plan; `Json` stands there as it is."""
+    """Value of one field as in a plan; `Json` is unchanged."""
     if hint is Any:
         return cast("Tree", value)
     if isinstance(value, tuple):
@@ -80,7 +80,7 @@ def written_value(hint: Hint, value: object) -> Tree:
 
 
 def changed(settings: object) -> Mapping[str, Tree]:
-    """What of settings differs from their defaults; they can be made without arguments."""
+    """Settings that differ from their defaults; they can be made without arguments."""
     return _differing(written(settings), written(type(settings)()))
 
 

@@ -71,7 +71,7 @@ def _indent(line: str) -> int:
 
 
 def _column_of_keys(line: str) -> int:
-    """Where the first key of a line begins, after the `- ` of a list."""
+    """Column of the first key of a line, after the `- ` of a list."""
     return len(line) - len(line.lstrip(" -"))
 
 

@@ -48,11 +48,11 @@ class Trigger:
     """With `step` or `phase`: the node; by default the furthest learner, or the first to
     announce."""
     offset_s: Duration = 0.0
-    """With `after`: time to wait."""
+    """Time to wait, with `after`."""
     after_round: int = 0
-    """With `phase`: not before this many rounds are merged."""
+    """Least number of merged rounds, with `phase`."""
     wait_s: Duration = 0.0
-    """With `phase`: the node waits there until the injection, at most for this long."""
+    """Longest time for which the node waits there until the injection, with `phase`."""
 
     def __post_init__(self) -> None:
         named = [self.time_s, self.round, self.step, self.loss, self.after, self.phase]
@@ -104,7 +104,7 @@ class Pick(StrEnum):
     AT_PHASE = "at_phase"
     """The node that announces the phase of the trigger."""
     SLOWEST = "slowest"
-    """By the speeds of `training.learners`; the seed draws among equals."""
+    """The slowest by `training.learners`; the seed draws among equals."""
     FASTEST = "fastest"
 
 
@@ -161,9 +161,9 @@ class Arrivals:
     mtbf_s: Duration | None = None
     """Mean time between failures."""
     shape: float = 1.0
-    """Of a Weibull distribution: below 1, failures come in bursts."""
+    """Shape of a Weibull distribution: below 1, failures come in bursts."""
     trace_s: tuple[Duration, ...] = ()
-    """With `trace`: the times themselves, since the run began."""
+    """Times since the run began, with `trace`."""
     start_s: Duration = 0.0
     """No fault before this time."""
     until_s: Duration | None = None

@@ -37,7 +37,7 @@ class FleetSpec:
     """Fleet of the run, and the links between its learners and the syncer."""
 
     kind: str = "local"
-    """Where nodes run."""
+    """Kind of the fleet: where nodes run."""
     links: str | None = None
     """Kind of links between learners and syncer; None: the links that come with the fleet if a
     fault or a profile needs any, none otherwise."""
@@ -46,7 +46,7 @@ class FleetSpec:
     regions: Mapping[str, int | tuple[str, ...]] = _mapping("{eu: [learner-0, learner-1], us: 2}")
     """The learners of each region: their names, or how many of those that no region names."""
     profiles: Mapping[str, str] = _mapping("{eu: transatlantic}")
-    """By region: the profile of its links from the start, in addition to any faults."""
+    """Profile of each region's links from the start, in addition to any faults."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
     of chaoslab's own, with the same flags; any program that follows the node contract works. Words

@@ -29,7 +29,7 @@ class SealedFaults:
     """
 
     faults: int = 1
-    """How many, 1 to 20."""
+    """Number of sealed faults, 1 to 20."""
     kinds: tuple[str, ...] = ()
     """Full names of the faults that may be drawn; by default those of process.kill, process.pause
     and network.partition that the fleet and its links can do."""
@@ -66,7 +66,7 @@ class GameDay:
     hypotheses: Mapping[str, str] = field(
         default_factory=dict, metadata={"example": "{half-dies: training goes on}"}
     )
-    """By id of a fault: what should happen."""
+    """Expected result of each fault, by its id."""
     holds: tuple[str, ...] | None = None
     """Ids of the faults that wait until an operator lets them go; by default all that can."""
     length_s: Duration = 9000.0

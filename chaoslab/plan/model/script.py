@@ -24,7 +24,7 @@ from chaoslab.trainers.sources import SourceSettings
 
 MOST_PORT: Final = 65_535
 _MOST_PORTS: Final = 100
-"""Of one link: a byte names them there."""
+"""Most ports of one link: a byte names them."""
 MOST_WORKERS: Final = 1_000
 """A larger number is taken for a typing error."""
 RANK: Final = "{rank}"
@@ -34,7 +34,7 @@ PYTHON: Final = "{python}"
 _PORT: Final = re.compile(r"\{port:([^{}]*)\}")
 _UPSTREAM: Final = re.compile(r"(\w[\w.-]*):([0-9]{1,5})", re.ASCII)
 _NOTHING: Final = r"(?!)(?P<step>\d+)"
-"""Of a script that prints chaoslab's own lines."""
+"""Pattern for a script that prints chaoslab's own lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +56,9 @@ class Script:
     """Regular expression of a line that reports progress, with groups `step`, `loss` and, if it is
     there, `lr`. Without it lines such as `chaoslab: step=12 loss=3.25` are read alone."""
     saved: str = ""
-    """Of a line that says that a checkpoint is complete on the disk, with a group `step`."""
+    """Pattern of a line about a checkpoint that is complete on disk, with a group `step`."""
     resumed: str = ""
-    """Of a line that says from which step it goes on, with a group `step`."""
+    """Pattern of a line about a resume, with the group `step` from which it continues."""
     preset: str = ""
     """A known trainer, whose patterns stand in the place of the three: `hf-trainer`, `lightning`,
     `torchtitan` and others in docs/trainers.md."""
@@ -163,7 +163,7 @@ class Script:
 
     @property
     def patterns(self) -> Patterns:
-        """Those that it gives; PlanError with the key of one that cannot be used."""
+        """Patterns of the script; PlanError with the key of one that cannot be used."""
         if self.preset:
             known = preset(self.preset)
             for key in ("progress", "saved", "resumed"):
@@ -183,7 +183,7 @@ class Script:
         return not isinstance(self.from_, str)
 
     def source(self, rank: int, folder: str) -> SourceSettings:
-        """Where the progress of a worker is read; PlanError with the key of what is wrong."""
+        """Source of a worker's progress; PlanError with the key that is wrong."""
         patterns = self.patterns
         try:
             if isinstance(self.from_, str):

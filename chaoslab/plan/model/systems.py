@@ -18,12 +18,12 @@ _FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts", "max_retries"})
 _WHOLE: Final = frozenset(
     {"last_call_timeout_s", "join_timeout_s", "keep_alive_interval_s", "read_timeout_s"}
 )
-"""Of torchrun, which counts them in whole seconds."""
+"""Settings of torchrun that are whole seconds."""
 SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun", "nvrx"]
 
 
 class _Positive:
-    """Settings, all of which are above zero where given."""
+    """Settings that must be above zero where given."""
 
     __slots__ = ()
 
@@ -45,17 +45,17 @@ class Torchft(_Positive):
     heartbeat_timeout_s: Duration | None = None
     """A learner that is silent for this long is no longer waited for."""
     join_timeout_s: Duration | None = None
-    """How long a quorum waits for learners that are alive and not there yet."""
+    """Time for which a quorum waits for learners that are alive and not there yet."""
     quorum_timeout_s: Duration | None = None
-    """How long a learner waits for a quorum."""
+    """Time for which a learner waits for a quorum."""
     timeout_s: Duration | None = None
-    """How long an average, or the transfer of a state, may take."""
+    """Time limit of an average, or of the transfer of a state."""
     connect_timeout_s: Duration | None = None
-    """How long a connection may take."""
+    """Time limit of a connection."""
     heartbeat_interval_s: Duration | None = None
     """Time between two heartbeats of a learner."""
     quorum_retries: int | None = None
-    """How many times a learner asks again for a quorum that it did not get."""
+    """Number of times that a learner requests a missed quorum again."""
     max_retries: int | None = None
     """After how many failed averages in a row a learner ends; without it, never."""
     min_replica_size: int | None = None
@@ -65,7 +65,7 @@ class Torchft(_Positive):
     quorum_tick_s: Duration | None = None
     """Time between two looks of the lighthouse at its members."""
     group_timeout_s: Duration | None = None
-    """How long a collective of its process group may take."""
+    """Time limit of a collective of its process group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,21 +73,21 @@ class Hivemind(_Positive):
     """Settings of hivemind, and of OpenDiLoCo, which is built on it."""
 
     matchmaking_time_s: Duration | None = None
-    """How long a learner looks for others to average with."""
+    """Time for which a learner looks for others to average with."""
     averaging_timeout_s: Duration | None = None
-    """How long an average may take, matchmaking included."""
+    """Time limit of an average, matchmaking included."""
     allreduce_timeout_s: Duration | None = None
-    """How long the transfer of an average may take."""
+    """Time limit of the transfer of an average."""
     next_chunk_timeout_s: Duration | None = None
-    """How long the next part of an average may take to arrive."""
+    """Time limit of the next part of an average."""
     request_timeout_s: Duration | None = None
-    """How long a peer may take to answer a request to average together."""
+    """Time limit of a peer's answer to a request to average together."""
     max_refresh_period_s: Duration | None = None
     """Longest time between two looks at the progress of the others."""
     metadata_expiration_s: Duration | None = None
-    """How long the progress of a peer that is silent is believed."""
+    """Time after which the progress of a silent peer expires."""
     timeout_waiting_for_peers_s: Duration | None = None
-    """How long a learner that is ready waits for slower ones."""
+    """Time for which a learner that is ready waits for slower ones."""
     target_group_size: int | None = None
     """Learners that average with each other at most."""
     min_group_size: int | None = None
@@ -107,21 +107,21 @@ class Torchrun(_Positive):
     """Whether workers meet at the store of the rendezvous. With torch 2.15 a learner that was
     started again then never gets in."""
     start_method: Literal["spawn", "forkserver"] | None = None
-    """How workers are started; a fork server imports torch once."""
+    """Start method of workers; a fork server imports torch once."""
     read_timeout_s: Duration | None = None
-    """How long the store may take to answer. Whole seconds."""
+    """Time limit of an answer of the store. Whole seconds."""
     monitor_interval_s: Duration | None = None
     """Time between two looks at the worker and at those that wait to join."""
     last_call_timeout_s: Duration | None = None
-    """How long a rendezvous that has enough learners waits for more. Whole seconds."""
+    """Time for which a rendezvous that has enough learners waits for more. Whole seconds."""
     join_timeout_s: Duration | None = None
-    """How long a rendezvous may take. Whole seconds."""
+    """Time limit of a rendezvous. Whole seconds."""
     keep_alive_interval_s: Duration | None = None
     """Time between two heartbeats of a learner. Whole seconds."""
     keep_alive_max_attempt: int | None = None
     """Missed heartbeats after which a learner is lost."""
     gloo_timeout_s: Duration | None = None
-    """How long a collective may take."""
+    """Time limit of a collective."""
 
     def __post_init__(self) -> None:
         _Positive.__post_init__(self)
@@ -152,11 +152,11 @@ class Nvrx(_Positive):
     heartbeat_timeout_s: Duration | None = None
     """A learner whose monitor process is silent for this long is lost."""
     barrier_timeout_s: Duration | None = None
-    """How long a restart waits for all learners."""
+    """Time for which a restart waits for all learners."""
     completion_timeout_s: Duration | None = None
-    """How long a learner that has finished waits for the others."""
+    """Time for which a learner that has finished waits for the others."""
     last_call_wait_s: Duration | None = None
-    """How long a restart waits for more learners to fail."""
+    """Time for which a restart waits for more learners to fail."""
     heartbeat_interval_s: Duration | None = None
     """Time between two heartbeats of a monitor process."""
     monitor_thread_interval_s: Duration | None = None
@@ -164,7 +164,7 @@ class Nvrx(_Positive):
     monitor_process_interval_s: Duration | None = None
     """Time between two looks of a monitor process at its learner."""
     progress_watchdog_interval_s: Duration | None = None
-    """Time between two looks whether the training thread goes on."""
+    """Interval of the checks whether the training thread advances."""
     termination_grace_time_s: Duration | None = None
     """Time between SIGTERM and SIGKILL for a learner that is ended."""
     gloo_timeout_s: Duration | None = None
@@ -180,7 +180,7 @@ class Nvrx(_Positive):
                 raise PlanError(f"{rule}, is {values[0]:g}s", key=lower.removesuffix("_s"))
 
     def _value(self, name: str) -> float:
-        """What the plan sets, or NVRx's default, s."""
+        """Setting of the plan, or NVRx's default, in s."""
         given: float | None = getattr(self, name)
         return _NVRX_TIMES_S[name] if given is None else given
 
@@ -206,21 +206,21 @@ _NVRX_ORDER: Final = (
     ("monitor_thread_interval_s", "soft_timeout_s"),
     ("progress_watchdog_interval_s", "soft_timeout_s"),
 )
-"""Of each pair NVRx takes only a first one that is shorter."""
+"""Pairs of NVRx in which the first must be shorter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """What is known of a system before a run."""
+    """Facts about a system, known before a run."""
 
     algorithm: str
     """The only algorithm that it does here."""
     packages: tuple[str, ...]
-    """What its environment consists of, as pip names it."""
+    """Packages of its environment, by their names in pip."""
     about: str
-    """What it is, in a line."""
+    """Description, in a line."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What its documentation asks for in the environment of its processes."""
+    """Variables that its documentation requires in the environment of its processes."""
 
 
 _TORCH: Final = ("torch==2.15.0", "numpy")

@@ -177,7 +177,7 @@ class Training:
                 )
 
     def _wrong_system(self) -> Iterator[PlanError]:
-        """What a system does not do."""
+        """Mistakes: settings that a system does not support."""
         own = {name: getattr(self, name) for name in systems.SYSTEMS}
         algorithm, learners = self.algorithm.value, self.learner_count
         yield from systems.wrong_system(self.system, own, algorithm=algorithm, learners=learners)
@@ -253,7 +253,7 @@ class Training:
 
     @property
     def described(self) -> str:
-        """The algorithm, and whose it is if it is not chaoslab's own."""
+        """The algorithm, with its owner if that is not chaoslab."""
         if self.script is not None:
             return "script"
         is_own = self.system not in systems.SYSTEMS
@@ -261,7 +261,7 @@ class Training:
 
     @property
     def system_settings(self) -> Mapping[str, Setting]:
-        """What the plan sets of its system; empty for chaoslab's own."""
+        """Settings of its system in the plan; empty for chaoslab's own."""
         return systems.given(getattr(self, self.system)) if self.system in systems.SYSTEMS else {}
 
     @property

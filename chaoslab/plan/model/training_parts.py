@@ -54,7 +54,7 @@ class Stop:
 
     @property
     def limits(self) -> Mapping[str, float]:
-        """Those that are given, by name."""
+        """Given limits, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 

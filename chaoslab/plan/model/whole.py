@@ -36,7 +36,7 @@ class FaultPlan:
     name: str = field(metadata={"example": "my-plan"})
     """Names the plan and its runs."""
     description: str = ""
-    """One sentence that says what happens."""
+    """One sentence about what happens."""
     seed: int = 0
     """Settles all random choices before the start: targets, times and durations."""
     training: Training = field(default_factory=Training)
@@ -48,7 +48,7 @@ class FaultPlan:
     """Longest time after the last heal in which everything must recover."""
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultSpec, ...] = ()
-    """What is broken, where, when and for how long."""
+    """Faults with targets, triggers and durations."""
     abort: tuple[AbortRule, ...] = ()
     """Rules that end the run early."""
     expect: tuple[CheckSpec, ...] = ()
@@ -64,7 +64,7 @@ class FaultPlan:
 
     @property
     def charter(self) -> GameDay:
-        """Of a game-day with this plan; an empty one if it has none."""
+        """Charter of a game-day with this plan; an empty one if it has none."""
         return self.gameday or GameDay()
 
     def __post_init__(self) -> None:

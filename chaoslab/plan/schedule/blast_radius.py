@@ -72,7 +72,7 @@ def apply_limits(
 
 @dataclass(slots=True, kw_only=True)
 class _Blast:
-    """All spans so far, by line."""
+    """Spans up to now, by line."""
 
     limits: Limits
     learners: frozenset[str]

@@ -43,7 +43,7 @@ class Schedule:
 
     seed: int
     injections: tuple[Injection, ...]
-    """In the order of the plan's faults; those of one fault in the order of time."""
+    """Injections in the order of the plan's faults; those of one fault in the order of time."""
     dropped: tuple[Dropped, ...] = ()
 
 

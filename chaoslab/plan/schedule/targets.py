@@ -27,7 +27,7 @@ class RosterEntry:
     """syncer, launcher, learner, or reserve for a learner that may join later."""
     labels: Mapping[str, str] = field(default_factory=dict)
     speed: float = 1.0
-    """Of a learner, as a share of the fastest that the machine allows."""
+    """Speed of a learner, as a share of the fastest that the machine allows."""
 
 
 Roster = Sequence[RosterEntry]
