@@ -48,7 +48,7 @@ _PARTIES = ("node", "learner", "link")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultStory:
-    """What the record says of one injection, gathered from its fault.* and evidence events."""
+    """Record of one injection, gathered from its fault.* and evidence events."""
 
     injection: str
     fault: str
@@ -56,7 +56,7 @@ class FaultStory:
     targets: tuple[str, ...]
     takes_away: bool
     brings_in: bool = False
-    """Its targets were not there before."""
+    """Whether its targets were not there before."""
     injecting: Event[FaultInjecting]
     injected: Event[FaultInjected] | None = None
     healing: Event[FaultHealing] | None = None
@@ -64,7 +64,7 @@ class FaultStory:
     failed: Event[FaultFailed] | None = None
     evidence: tuple[Event[EvidenceMeasured], ...] = ()
     doubts: Mapping[str, str] = field(default_factory=dict)
-    """By target with evidence that says proved: why its proof does not hold."""
+    """Why the proof does not hold, by target with proved evidence."""
 
     @property
     def is_for_good(self) -> bool:
@@ -95,9 +95,9 @@ class History:
         self.twin = twin
         """The fault-free twin of the run, when there is one."""
         self.seal = seal
-        """Of the file that it was read from; None if it was not read from one."""
+        """Seal of the file that it was read from; None without a file."""
         self.left_open = tuple(left_open)
-        """What, where and remedy of each open undo entry of the run and its twin."""
+        """Open undo entries of the run and its twin: what, where and remedy."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._views: dict[object, tuple[int, object]] = {}
@@ -288,7 +288,7 @@ class History:
 
     @property
     def outlived(self) -> Mapping[int, Event]:
-        """By seq of an exit: the first work of that life that came after it."""
+        """First work of a life after its exit, by seq of the exit."""
         return self.once(History._outlived)
 
     def _outlived(self) -> Mapping[int, Event]:

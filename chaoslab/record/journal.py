@@ -44,10 +44,10 @@ class Journal:
         self.history = History(())
         self._observers = list(observers)
         self._unseen: list[Event] | None = None
-        """What observers will be shown; None while they are shown everything at once."""
+        """Events that observers have yet to see; None while they see everything at once."""
         self.secrets = secrets or Secrets()
         self.trouble = ""
-        """Why it could not be written, the first time; empty if it always could."""
+        """First error of a write; empty without one."""
         try:
             self._file = JournalFile(directory, lines_at_once=lines_at_once)
         except OSError as error:

@@ -37,13 +37,13 @@ _CHAINED_BYTES = 2 * _DIGEST_BYTES + len(',"chain":""}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What tells a journal from every other: how many lines it has, and the last chain as hex."""
+    """Identifies a journal among all others: number of lines, and the last chain as hex."""
 
     lines: int
     digest: str
 
     def to_json(self) -> dict[str, Json]:
-        """As in run.json and verdict.json."""
+        """Object as in run.json and verdict.json."""
         return {"lines": self.lines, "digest": self.digest}
 
 
@@ -64,7 +64,7 @@ class JournalFile:
 
     @property
     def seal(self) -> Seal:
-        """Of what was written so far."""
+        """Seal of everything written up to now."""
         lines, chain = self._seal
         return Seal(lines=lines, digest=chain.hex())
 
@@ -157,7 +157,7 @@ def _read(written: bytes, path: Path) -> tuple[Sequence[Event], Seal]:
 
 
 def sealed(directory: Path) -> Seal | None:
-    """What run.json says of the journal's end; None if the run did not live to say it."""
+    """Seal of the journal's end in run.json; None if the run did not live to write it."""
     path = directory / RUN_JSON
     try:
         said = _facts(path).get(_SEALED)
@@ -176,7 +176,7 @@ def _is_over(directory: Path) -> bool:
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """What run.json holds; {} without one. OSError or ValueError if it cannot be read."""
+    """Content of run.json; {} without one. OSError or ValueError if it cannot be read."""
     try:
         facts = decode(read_regular(path).decode())
     except FileNotFoundError:
@@ -239,7 +239,7 @@ class _Head(msgspec.Struct, frozen=True, gc=False, rename={"unread": "data"}):
 _HEAD = msgspec.json.Decoder(_Head)
 _OBJECT, _LIST, _ESCAPE = b"{[\\"
 _OBJECTS_BYTES = len('{"":}') * DEPTH_MOST
-"""What this many objects take at least, each in the one before it."""
+"""Least bytes of this many objects, each in the one before it."""
 
 
 def _event(line: bytes, number: int, path: Path) -> Event:

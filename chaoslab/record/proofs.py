@@ -25,7 +25,7 @@ from chaoslab.core.payloads import (
 )
 
 WORK = (LearnerStep, LearnerJoined, MemberJoined, PushAccepted, RoundMerged)
-"""What tells that a life of a learner works."""
+"""Events by which a life of a learner works."""
 _LATE_S = 1.0
 _LATE_ROUNDS = 12
 """A push that was on its way may be accepted, and merged, in one of the next rounds."""

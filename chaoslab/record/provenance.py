@@ -65,7 +65,7 @@ def cores() -> int:
 
 
 def host() -> Mapping[str, Json]:
-    """What decides how fast a run is here; nothing that identifies the machine or its user."""
+    """Facts that decide how fast a run is here; nothing that identifies the machine or its user."""
     return {
         "system": platform.system(),
         "release": platform.release(),

@@ -121,7 +121,7 @@ class RunDirectory:
         return self.path / "nodes"
 
     def logs(self) -> Iterator[Path]:
-        """What nodes printed, and what agents of hosts have kept of that."""
+        """Folder of the nodes' output, with what agents of hosts have kept of it."""
         yield from self.nodes.glob("*/*/*.log")
         yield from self.path.glob("hosts/*/*")
 
@@ -137,12 +137,12 @@ class RunDirectory:
 
     @property
     def script(self) -> Path:
-        """What the workers of a script keep, such as their checkpoints."""
+        """Folder of the workers of a script, for files such as checkpoints."""
         return self.path / "script"
 
     @property
     def tokens(self) -> Path:
-        """What each learner must show the syncer; worth nothing once that has ended."""
+        """Folder of the learners' tokens; worthless once the syncer has ended."""
         return self.path / "tokens"
 
     @property
@@ -168,7 +168,7 @@ class RunDirectory:
     # ---------------------------------------------------------------- what is written
 
     def write_plan(self, *, source: str, resolved: str) -> None:
-        """What was asked and what it resolved to, both as YAML text."""
+        """Write the requested and the resolved plan, both as YAML text."""
         replace_file(self.path / SOURCE_PLAN, source)
         replace_file(self.path / RESOLVED_PLAN, resolved)
 
@@ -193,7 +193,7 @@ class RunDirectory:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """What run.json holds; {} before it was first written. FleetError if it is damaged."""
+        """Content of run.json; {} before it was first written. FleetError if it is damaged."""
         try:
             found = decode(read_regular(self.path / RUN_JSON).decode())
         except FileNotFoundError:
@@ -245,7 +245,7 @@ def list_runs(root: Path) -> tuple[RunDirectory, ...]:
 
 
 def shown_ids(ids: Iterable[str]) -> Mapping[str, str]:
-    """By id what a table shows of it: the short one, or all of it where two would look the same."""
+    """Id of each run in a table: the short one, or the whole where two would look the same."""
     short = {one: one.rpartition("-")[2] for one in ids}
     times = Counter(short.values())
     return {one: name if times[name] == 1 else one for one, name in short.items()}

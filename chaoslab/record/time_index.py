@@ -19,12 +19,12 @@ class Timed(Protocol):
 
     @property
     def seq(self) -> int:
-        """Its place in the record; several parts of an event have the same."""
+        """Place in the record; several parts of an event have the same."""
         ...
 
     @property
     def time_s(self) -> float:
-        """When it happened."""
+        """Time of the event."""
         ...
 
 
@@ -41,13 +41,13 @@ class TimeIndex(Generic[_T]):
         self._earliest_s = list(accumulate(reversed(times_s), min))[::-1]
 
     def between(self, start_s: float, end_s: float) -> Sequence[_T]:
-        """Those with start_s <= time_s <= end_s, in order."""
+        """Events with start_s <= time_s <= end_s, in order."""
         first = bisect_left(self._latest_s, start_s)
         last = bisect_right(self._earliest_s, end_s)
         return [one for one in self.events[first:last] if start_s <= one.time_s <= end_s]
 
     def after(self, since: Timed, until_s: float) -> Iterator[_T]:
-        """Those that come later in the record than another event, with time_s <= until_s."""
+        """Later events in the record than another event, with time_s <= until_s."""
         first = bisect_right(self.events, since.seq, key=_SEQ)
         last = bisect_right(self._earliest_s, until_s)
         later = map(self.events.__getitem__, range(first, last))

@@ -41,7 +41,7 @@ def prepare_again(directory: RunDirectory, *, settings: Sequence[str] = ()) -> P
 
 
 def recorded_schedule(directory: RunDirectory) -> Schedule:
-    """What a run on record was to inject; PlanError if that is not there, or was changed."""
+    """Schedule of a recorded run; PlanError if it is missing, or was changed."""
     path = directory.path / SCHEDULE
     try:
         lines = read_regular(path).decode().splitlines()

@@ -18,7 +18,7 @@ CommitRunner: TypeAlias = Callable[[str], Answer]
 
 
 class Suspects(Protocol):
-    """What a search asks a repository."""
+    """Questions of a search to a repository."""
 
     def suspects(self, goods: Collection[str], bad: str) -> Sequence[str]:
         """Commits that may be the first bad one, `bad` included, the most telling first."""
@@ -26,11 +26,11 @@ class Suspects(Protocol):
 
 
 class BisectEnding(StrEnum):
-    """How a search ended."""
+    """End of a search."""
 
     FOUND = "found"
     SKIPPED = "skipped"
-    """Only commits without an answer are left beside the first that is known to fail."""
+    """Besides the first commit that is known to fail, all that are left have no answer."""
     GOOD_DOES_NOT_PASS = "good does not pass"
     BAD_DOES_NOT_FAIL = "bad does not fail"
     INTERRUPTED = "interrupted"
@@ -39,15 +39,15 @@ class BisectEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bisected:
-    """What a search found."""
+    """Result of a search."""
 
     ending: BisectEnding
     first_bad: str | None
     """The earliest commit that is known to fail; the first bad one if the search ended so."""
     suspects: tuple[str, ...]
-    """What else may be the first bad one."""
+    """Other commits that may be the first bad one."""
     answers: tuple[tuple[str, Answer], ...]
-    """Of each commit that was tried, in that order."""
+    """Answer of each commit that was tried, in that order."""
 
 
 class _SearchEnded(Exception):

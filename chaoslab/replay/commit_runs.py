@@ -43,7 +43,7 @@ class CommitRun:
     commit: str
     exit_code: int
     directory: RunDirectory | None
-    """Its record; None if it was refused."""
+    """Its record; None if the run was refused."""
 
     @property
     def answer(self) -> Answer:
@@ -64,11 +64,11 @@ class CommitRuns:
     tree: WorkTree
     asked: Asked
     out: Path
-    """Of the records, absolute."""
+    """Folder of the records, absolute."""
     options: Sequence[str] = ()
-    """Of `chaoslab run`."""
+    """Options of `chaoslab run`."""
     tries: int = 1
-    """How often a commit that does not fail is run before that is believed."""
+    """Number of runs after which a commit counts as not failing."""
     begin: Callable[[str], object] = lambda _: None
     """Told of each commit before its first run."""
     tell: Callable[[CommitRun], object] = lambda _: None
@@ -210,7 +210,7 @@ class CommitRuns:
 
 
 def _absolute(path: Path) -> Path:
-    """From the current folder, which is real; `..` goes up by name."""
+    """Absolute path from the current folder, which is real; `..` goes up by name."""
     return Path(os.path.normpath(Path.cwd().resolve() / path))
 
 

@@ -47,7 +47,7 @@ class Repository:
 
     @classmethod
     def around(cls, folder: Path) -> "Repository":
-        """That which a folder is in; PlanError outside of one, or without git."""
+        """Repository of a folder; PlanError outside of one, or without git."""
         if shutil.which("git") is None:
             raise PlanError("git is not installed: commits cannot be tried without it")
         top = _tried(folder, "rev-parse", "--show-toplevel")
@@ -56,7 +56,7 @@ class Repository:
         return cls(root=Path(top).resolve())
 
     def commit(self, given: str) -> str:
-        """The full name of a commit; PlanError if there is none."""
+        """Full name of a commit; PlanError if there is none."""
         found = _tried(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options",
                        f"{given}^{{commit}}")  # fmt: skip
         if found is None:
@@ -127,7 +127,7 @@ class Repository:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """What it prints; FleetError with its own words if it fails."""
+    """Output of git; FleetError with git's own words if it fails."""
     try:
         done = _called(folder, *words)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -138,13 +138,13 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def _tried(folder: Path, *words: str) -> str | None:
-    """What it prints; None if it answers no."""
+    """Output of git; None if it exits with an error."""
     done = _called(folder, *words)
     return None if done.returncode else done.stdout.strip()
 
 
 def _called(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Without hooks, and not in the repository that an environment of git's own names."""
+    """A git command without hooks, and not in the repository of git's own environment variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ("git", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *words)
     return subprocess.run(

@@ -72,6 +72,6 @@ def exactly(targets: tuple[str, ...], asked: Target) -> Target:
 
 
 def _target(one: Injection, asked: Target) -> Target:
-    """Those that were drawn; which node a phase will hit is not drawn."""
+    """The drawn targets; which node a phase will hit is not drawn."""
     is_open = asked.pick is Pick.AT_PHASE or not one.targets
     return asked if is_open else exactly(one.targets, asked)

@@ -26,14 +26,14 @@ _T = TypeVar("_T")
 SHORTEST_S = 0.5
 """No duration is halved below this."""
 HALVINGS_MOST = 4
-"""Of a strength that does not matter: a sixteenth of a fault is mild enough."""
+"""Most halvings of a strength that does not matter: a sixteenth of a fault is mild enough."""
 
 
 class Answer(StrEnum):
-    """What became of one candidate."""
+    """Result of one candidate."""
 
     FAILS = "fails"
-    """In the way that is looked for."""
+    """It fails in the intended way."""
     PASSES = "passes"
     UNRESOLVED = "unresolved"
     """It is UNKNOWN, or fails in another way."""
@@ -45,12 +45,12 @@ class Answer(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a search ended."""
+    """End of a search."""
 
     MINIMAL = "minimal"
     """Nothing that was left can be taken away."""
     WITHOUT_FAULTS = "without faults"
-    """It fails with no fault at all."""
+    """It fails without any fault."""
     BUDGET_SPENT = "budget spent"
     NOT_REPRODUCED = "not reproduced"
     """The whole schedule did not fail again."""
@@ -63,7 +63,7 @@ Runner: TypeAlias = Callable[[Candidate], Answer]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much a search may cost."""
+    """Limits of a search."""
 
     runs: int
     seconds: float | None = None
@@ -71,13 +71,13 @@ class Budget:
     now_s: Callable[[], float]
 
     def until_s(self) -> float | None:
-        """When it is spent, if the search begins now."""
+        """Time at which it is spent, if the search begins now."""
         return None if self.seconds is None else self.now_s() + self.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One candidate and what became of it."""
+    """One candidate, and its result."""
 
     candidate: Candidate
     answer: Answer
@@ -85,7 +85,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minimised:
-    """What a search found."""
+    """Result of a search."""
 
     best: Candidate
     """The least schedule that failed; the one that was given if it never did."""
@@ -130,7 +130,7 @@ class Reduction(Protocol):
     def __call__(
         self, items: Sequence[_T], fails: Callable[[Sequence[_T]], bool], /
     ) -> Sequence[_T]:
-        """What is left."""
+        """The remaining items."""
         ...
 
 
@@ -142,7 +142,7 @@ class _Search:
     best: Candidate
     trials: list[Trial] = field(default_factory=list)
     halvings: Counter[int] = field(default_factory=Counter)
-    """Of the strength of each injection, by its number."""
+    """Halvings of each injection's strength, by its number."""
 
     def result(self, ending: Ending) -> Minimised:
         return Minimised(best=self.best, ending=ending, trials=tuple(self.trials))

@@ -88,7 +88,7 @@ class RealTrials:
     carry_out: Callable[[Prepared, Path], JudgedRun]
     tell: Callable[[Told], object] = lambda _: None
     tries: int = 1
-    """How often a candidate that does not fail is run before that is believed."""
+    """Number of runs after which a candidate counts as not failing."""
 
     def __call__(self, candidate: Candidate) -> Answer:
         """The worst of its runs; impossible if the plan is refused."""
