@@ -36,7 +36,7 @@ _CURVE: Final = ec.SECP256R1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What one node needs for mutual TLS, in PEM."""
+    """Credentials of one node for mutual TLS, in PEM."""
 
     ca: bytes
     """Certificate of the authority."""

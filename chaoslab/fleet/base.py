@@ -25,7 +25,7 @@ from chaoslab.undo.facts import is_loopback
 
 
 class Ability(StrEnum):
-    """What a fleet may be able to do to a node."""
+    """Ability of a fleet."""
 
     KILL = "kill"
     PAUSE = "pause"
@@ -50,7 +50,7 @@ class Ability(StrEnum):
     MEMORY_LIMIT = "memory_limit"
     """Let the kernel kill it out of memory."""
     VOLUME = "volume"
-    """Let it keep its files on a volume of its own, which can be full."""
+    """Keep its files on a volume of its own, which can be full."""
     CUT_POWER = "cut_power"
     """Let it keep its files where a power cut loses what was not flushed."""
     UNPLUG = "unplug"
@@ -70,12 +70,12 @@ class Ability(StrEnum):
 
 
 class Damage(StrEnum):
-    """What can be done to a file that a node keeps."""
+    """Damage to a file that a node keeps."""
 
     CORRUPT = "corrupt"
-    """One byte of it changes; length and name stay."""
+    """One byte of the file changes; length and name stay."""
     TRUNCATE = "truncate"
-    """Its second half is gone."""
+    """The second half of the file is removed."""
     LOSE = "lose"
     """The file is gone."""
 
@@ -87,12 +87,12 @@ class Role(StrEnum):
     LEARNER = "learner"
     EVALUATOR = "evaluator"
     LAUNCHER = "launcher"
-    """Of a training that is not chaoslab's own: what starts its workers."""
+    """Starts the workers of a training that is not chaoslab's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSite:
-    """What a node's command line must say about the place in which it is to run."""
+    """Facts in a node's command line about its place."""
 
     python: str = sys.executable
     """The interpreter there."""
@@ -148,9 +148,9 @@ class NodeSpec:
     the record, with mode 0600, and removed at the end of the run."""
     labels: Mapping[str, str] = field(default_factory=dict)
     hosts: Hosts | None = None
-    """Its hosts, if there are several."""
+    """Hosts of the node, if there are several."""
     hears: bool = False
-    """Whether its standard input stays open for `tell`; else there is nothing on it."""
+    """Whether its standard input stays open for `tell`; else it is empty."""
     reads: Patterns | None = None
     """Lines by which a training that is not chaoslab's own says where it is, on both of its
     streams; None: it prints events."""
@@ -159,13 +159,13 @@ class NodeSpec:
     restarts: bool = False
     """Whether it also starts them again when they have ended."""
     keeps: str = ""
-    """The folder, within its own or absolute, whose files outlive each of its incarnations."""
+    """Folder, relative or absolute, whose files outlive each of its incarnations."""
     keeps_names: str = "*"
-    """What of that folder is its own, and stands for one state of it: a pattern of paths."""
+    """Pattern of the paths in that folder that belong to the node, each one state of it."""
     has_volume: bool = False
     """Whether that folder is a volume of its own, for `fill_disk`."""
     loses_power: bool = False
-    """Whether it is instead on a file system of its own, for `cut_power`."""
+    """Whether it is on a file system of its own instead, for `cut_power`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ class Fleet(Protocol):
 
     @property
     def node_site(self) -> NodeSite:
-        """What command lines must say about the place in which nodes run."""
+        """Facts in command lines about the place in which nodes run."""
         ...
 
     @property
@@ -283,7 +283,7 @@ def say_what_remains(
 
 
 def known_already(spec: NodeSpec) -> FleetError:
-    """To raise when a node is started or enlisted twice."""
+    """Error for a node that is started or enlisted twice."""
     return FleetError(f"{spec.name} was started or enlisted before; use restart")
 
 

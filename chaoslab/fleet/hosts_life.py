@@ -35,9 +35,9 @@ class HostsLife:
     noticed_s: float = 1.0
     """Time in which the end of a process shows after another one has noticed it."""
     pids: dict[int, int] = field(default_factory=dict)
-    """By number of the host that has started."""
+    """Pids by number of the host that has started."""
     exits: dict[int, NodeExited] = field(default_factory=dict)
-    """By number of the host that has ended."""
+    """Exits by number of the host that has ended."""
     is_told: bool = False
     """Some of its hosts were told to end."""
     is_over: bool = False
@@ -45,9 +45,9 @@ class HostsLife:
     _is_whole_told: bool = False
     """All of them were told to end, at once."""
     _lost: int | None = None
-    """Host whose end is the node's; None: not known yet."""
+    """Host whose end caused the node's; None: not known yet."""
     _kill_s: float | None = None
-    """When those that still run are to be killed."""
+    """Time at which remaining processes are to be killed."""
 
     def tell_end(self, numbers: Sequence[int]) -> None:
         """These hosts are told to end now."""
@@ -64,7 +64,7 @@ class HostsLife:
         return Observation.of(self.node, started)
 
     def exited(self, number: int, said: NodeExited, now_s: float) -> list[Observation]:
-        """What is to be told of NODE_EXITED of one host: HOST_LOST and NODE_EXITED of the last."""
+        """Events of the exit of one host: HOST_LOST, and NODE_EXITED of the last."""
         self.exits[number] = said
         has_left = number == 0 and said.exit_code == 0
         if self._lost is None and (has_left or _is_cause(said)):
@@ -84,7 +84,7 @@ class HostsLife:
         return [*self._said_lost(lost, said), Observation.of(self.node, of_node)]
 
     def _said_lost(self, number: int, said: NodeExited) -> list[Observation]:
-        """That a host was lost, unless the node left, or all of it was told to end."""
+        """Report of a lost host, unless the node left, or all of it was told to end."""
         if said.exit_code == 0 or self._is_whole_told:
             return []
         by = said.signal

@@ -67,7 +67,7 @@ class IncarnationFiles:
 
 
 def signal_name(number: int) -> str:
-    """Of a signal that ended something; SIG and its number where this machine has no name."""
+    """Name of a signal that ended something; SIG and its number where it has no name here."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -85,7 +85,7 @@ def end_by_code(code: int) -> dict[str, Json]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the incarnations of a run's nodes keep their files and write their undo entries."""
+    """Place of the files and undo entries of a run's incarnations."""
 
     run_directory: Path
     clock: Clock

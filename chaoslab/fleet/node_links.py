@@ -29,9 +29,9 @@ from chaoslab.links.effects import Direction, Effect, Shaping
 
 HARNESS = "harness"
 INITIAL = "initial"
-"""In place of an injection: what holds from the start, whatever faults do."""
+"""Stands for an injection in effects that hold from the start, independent of faults."""
 _LOOK_S = 0.5
-"""How often it is asked whether all is well with what carries the links."""
+"""Interval of the checks of what carries the links."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class NodeLinks:
     clock: Clock
     made_by: Links = field(default_factory=NoLinks)
     initial_effects: Mapping[str, Sequence[Shaping]] = field(default_factory=dict)
-    """By node: effects that its link has from the start."""
+    """Effects of each node's link from the start."""
     is_excused: Callable[[], bool] = lambda: False
     """Whether what is not as it was left is the janitor's work, and no loss."""
     _links: dict[str, "_Reported"] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class NodeLinks:
             self.report(LinkCounted(link=name, **asdict(counters)))
 
     def observed(self) -> list[Observation]:
-        """What is to be reported since the last call; looks for a loss twice a second."""
+        """Reports since the last call; looks for a loss twice a second."""
         if not self._is_lost and self.clock.now_s() >= self._look_s:
             self._look_s = self.clock.now_s() + _LOOK_S
             self.look()
@@ -122,7 +122,7 @@ class _Reported:
         return self._link.address
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """As the link does, and reported once it holds."""
+        """Shape a link, and report it once it holds."""
         self._link.shape(injection, direction, effect)
         self._shaped_by.add(injection)
         shaped = LinkShaped(
@@ -135,7 +135,7 @@ class _Reported:
         self._node_links.report(shaped)
 
     def clear(self, injection: str) -> None:
-        """As the link does, unless what carried it is lost, and its effects with it."""
+        """Clear a link, unless its carrier is lost, and its effects with it."""
         try:
             self._link.clear(injection)
         except FleetError:

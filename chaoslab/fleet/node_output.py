@@ -37,7 +37,7 @@ from chaoslab.trainers.reading import Reader, Said
 LINE_BYTES_MOST = 1 << 20
 """A longer line is ordinary output, whatever it begins with."""
 LOG_BYTES_MOST = 256 << 20
-"""What stdout.log keeps of one incarnation; the rest is counted."""
+"""Most bytes of one incarnation in stdout.log; the rest is counted."""
 _DEPTH_MOST = 12
 _INTEGER_MOST = 1 << 63
 
@@ -60,7 +60,7 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     },
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
-"""What a node of each role reports; everything else is written by the harness."""
+"""Events that a node of each role reports; the harness writes all others."""
 _OF_LEARNER = (OfLearner, Membership, MemberRefused)
 
 
@@ -74,7 +74,7 @@ class NodeOutput:
         self._role = spec.role
         self._incarnation = incarnation
         self._reader = None if spec.reads is None else Reader(spec.reads)
-        """Of the lines of a trainer that prints no events."""
+        """Reader of the lines of a trainer that prints no events."""
         self._log = log
         self._logged_bytes = 0
         self._tail = b""

@@ -209,7 +209,7 @@ class Upgradable(Protocol):
     """Can let nodes run another release."""
 
     def upgrade(self, name: str, release: str) -> None:
-        """Let its next incarnations run another release; FleetError if there is none so called."""
+        """Let its next incarnations run another release; FleetError if there is no such release."""
         ...
 
 
@@ -306,12 +306,12 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasMachines: frozenset({Ability.DRAIN}),
     }
 )
-"""What each stands for in a plan."""
+"""Abilities of each protocol in plans."""
 _Able = TypeVar("_Able")
 
 
 def abilities_of(fleet: object) -> frozenset[Ability]:
-    """Of a fleet or its class: those it implements, without those that it says are `lacking`."""
+    """Abilities that a fleet or its class implements, without those that are `lacking`."""
     found = {Ability.KILL}
     for protocol, abilities in PROTOCOLS.items():
         verbs = [name for name in vars(protocol) if not name.startswith("_")]

@@ -19,22 +19,22 @@ class ProvidedHost:
     """A host of a slice, as the provider's API tells it."""
 
     address: str
-    """What ssh dials."""
+    """Address for ssh."""
     host_keys: tuple[str, ...] = ()
     """Public host keys such as "ssh-ed25519 AAAA..."; empty: known_hosts decides."""
 
 
 class Condition(StrEnum):
-    """What a slice is good for, from the provider's states."""
+    """Usability of a slice, from the provider's states."""
 
     ABSENT = "absent"
-    """There is none."""
+    """No slice."""
     WAITING = "waiting"
     """Requested; the provider has no room yet."""
     COMING = "coming"
     """Being created, started or restarted."""
     UP = "up"
-    """Its hosts can be dialled, as far as the provider knows."""
+    """Its hosts can be reached, as far as the provider knows."""
     MAINTAINED = "maintained"
     """Under maintenance or repair by the provider; it comes back by itself."""
     STOPPED = "stopped"
@@ -50,7 +50,7 @@ class Condition(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a provider refuses a call."""
+    """Reason for which a provider refuses a call."""
 
     QUOTA = "quota"
     """The project may not have more."""
@@ -61,7 +61,7 @@ class Refusal(StrEnum):
     DENIED = "denied"
     """Missing permission or credentials."""
     STATE = "state"
-    """Not in the present state of the resource."""
+    """Not possible in the present state of the resource."""
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
     """No answer in time; the call may have been carried out."""
@@ -69,7 +69,7 @@ class Refusal(StrEnum):
 
 
 LASTING: Final = frozenset({Refusal.DENIED, Refusal.INVALID})
-"""What the same call would be refused with again."""
+"""Refusals that the same call would meet again."""
 
 
 class ProviderError(FleetError):
@@ -82,7 +82,7 @@ class ProviderError(FleetError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceReport:
-    """What the provider says of the slice of one node at one time."""
+    """Report of the provider about the slice of one node at one time."""
 
     node: str
     """Name of the node that the slice is of."""
@@ -95,11 +95,11 @@ class SliceReport:
     request: str = ""
     """The provider's own word for the state of the request in its queue."""
     detail: str = ""
-    """What the provider adds, for people."""
+    """Further text of the provider, for people."""
     is_as_written: bool = True
     """Whether it is the slice that the inventory says, as far as one is there."""
     is_gone_by_us: bool = False
-    """Of one that is leaving or gone: chaoslab asked for it."""
+    """Whether it is leaving or gone because chaoslab requested it."""
 
 
 class Provider(Protocol):
@@ -111,7 +111,7 @@ class Provider(Protocol):
         ...
 
     def hosts(self, node: str) -> tuple[ProvidedHost, ...]:
-        """The hosts of its slice, worker 0 first. FleetError while there is none that is up."""
+        """Hosts of its slice, worker 0 first. FleetError while there is none that is up."""
         ...
 
     def look(self) -> Sequence[SliceReport]:

@@ -36,7 +36,7 @@ class FleetFactory(Protocol):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do on this machine."""
+        """Abilities on this machine."""
         ...
 
     def __call__(
@@ -46,11 +46,11 @@ class FleetFactory(Protocol):
 
 @runtime_checkable
 class HasRemedies(Protocol):
-    """What a factory says in addition where a setting would give its fleet an ability."""
+    """Factory whose fleet a setting would give an ability."""
 
     @property
     def remedies(self) -> Mapping[Ability, str]:
-        """What to write, for each such ability that is missing."""
+        """Setting to write, for each such missing ability."""
         ...
 
 
@@ -61,17 +61,17 @@ class Explains(Protocol):
     """
 
     def explain(self) -> str:
-        """What was decided, in a sentence; empty: nothing. AbilityError if it cannot be."""
+        """Decisions of the place, in a sentence; empty: none. AbilityError if it cannot decide."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How a training that is not chaoslab's own is read, and who starts again what ended of it."""
+    """Source of progress of a training that is not chaoslab's own, and who restarts it."""
 
     patterns: Patterns
     is_elsewhere: bool
-    """It is read in files or on a page, and not in its output."""
+    """Whether it is read in files or on a page, and not in its output."""
     restarts: str
     """`training.script.restarts` of the plan."""
 
@@ -88,22 +88,22 @@ class TaskTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRequest:
-    """What a plan asks of any fleet."""
+    """Requests of a plan to any fleet."""
 
     modules: tuple[str, ...] = ()
-    """What its nodes run, as by `python -m`."""
+    """Modules of its nodes, as run by `python -m`."""
     data: str = ""
-    """What learners train on: a name, or a file or folder of this machine."""
+    """Data of the learners: a name, or a file or folder of this machine."""
     seed: int = 0
-    """Of the plan, for whatever a fleet draws itself."""
+    """Seed of the plan, for draws of the fleet itself."""
     trial: Callable[[NodeSite], TaskTrial | None] = lambda _: None
-    """What tries a task of the plan's own, in the place where learners are to run."""
+    """Trial of a task of the plan's own, in the place where learners are to run."""
     learners: Mapping[str, int] = field(default_factory=dict)
     """Names of all that may run, with the number of hosts of each."""
     needs: frozenset[Ability] = frozenset()
     """Abilities that its faults need."""
     reading: Reading | None = None
-    """None: it is chaoslab's own."""
+    """Source of progress; None: it is chaoslab's own training."""
 
 
 @runtime_checkable
@@ -146,7 +146,7 @@ class FleetSettings(Protocol):
         ...
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """By what a node is slowed, for a preview."""
+        """Mechanism that slows a node, for a preview."""
         ...
 
 

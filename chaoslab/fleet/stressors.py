@@ -33,7 +33,7 @@ class _Lasting:
     """A stressor that does not outlast its fault by much."""
 
     for_s: float | None = None
-    """It ends by itself a little after this time, should the harness be stopped; None: with it."""
+    """Time after which it ends by itself if the harness is stopped; None: with the harness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

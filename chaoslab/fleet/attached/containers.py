@@ -40,9 +40,9 @@ from chaoslab.undo.base import UndoLog
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
 _ASK_S: Final = 0.5
-"""How often the engine is asked, in the end, for a container that prints no more."""
+"""Interval of the final questions to the engine about a container that prints no more."""
 _ENDED_S: Final = 10.0
-"""How long a container may take to end after its output has."""
+"""Longest time from the end of a container's output to its own end."""
 
 
 def find(engine: Engine, project: str) -> Sequence[Found]:
@@ -65,7 +65,7 @@ def find(engine: Engine, project: str) -> Sequence[Found]:
 
 
 def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> ContainerRecipe:
-    """How to bring a container back."""
+    """Recipe that brings a container back."""
     made = engine.made_as(found.handle)
     return ContainerRecipe(
         node=found.name,
@@ -78,7 +78,7 @@ def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> Contai
 
 
 def past_of(engine: Engine, found: Found, until_s: float) -> Past:
-    """What it printed until a time of the engine's clock."""
+    """Output of a container until a time of the engine's clock."""
     past = Past()
     for chunk in engine.printed(found.handle, until_s=until_s):
         past.take(chunk)
@@ -100,23 +100,23 @@ class AttachedContainer(AttachedNode):
         since_s: float,
         past: Past | None = None,
     ) -> None:
-        """What it prints is read from `since_s` of the engine's clock on."""
+        """Reads its output from `since_s` of the engine's clock on."""
         self._engine, self._recipe, self.name = engine, recipe, recipe.container
         self._seen = engine.inspect(self.name)
         super().__init__(spec, incarnation, place, keep, past)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._is_closing, self._is_dead = False, False
         self._silent_s, self._ask_s = math.inf, 0.0
-        """Since when nothing more comes from its log, and when to ask the engine for its end."""
+        """Time since which its log is silent, and of the next question about its end."""
         self._broken: FleetError | AbilityError | None = None
-        """Why its log can no longer be read."""
+        """Error for which its log can no longer be read."""
         self._meter = Meter(engine, self.name)
         threading.Thread(
             target=self._follow, args=(since_s,), name=f"log of {self.name}", daemon=True
         ).start()
 
     def _follow(self, since_s: float) -> None:
-        """On a thread of its own, over a connection of its own, until it ends."""
+        """Follow the log until it ends, on a thread and a connection of its own."""
         try:
             with closing(Engine.connect(self._engine.url)) as engine:
                 for chunk in engine.printed(self.name, since_s=since_s, follow=True):
@@ -155,7 +155,7 @@ class AttachedContainer(AttachedNode):
         return self._is_dead
 
     def signal_all(self, name: str) -> None:
-        """Its first process; the kernel ends all others with that."""
+        """Signal its first process; the kernel ends all others with that."""
         if not self.is_over:
             self._engine.kill(self.name, name)
 
@@ -209,7 +209,7 @@ class AttachedContainer(AttachedNode):
         return str(self._broken or "")
 
     def _ending(self) -> dict[str, Json]:
-        """By the engine's word, unless the container has begun another life since."""
+        """Exit by the engine's report, unless the container has begun another life since."""
         with suppress(Missing):
             seen = self._engine.inspect(self.name)
             if not seen.is_alive:
@@ -287,7 +287,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
         return find(self._engine, self._project)
 
     def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
-        """By its project and its engine, however that is reached."""
+        """Identity by its project and its engine, independent of the way to the engine."""
         return f"compose {self._engine.facts().get('ID') or self._engine.url} {self._project}"
 
     def _recipe(self, found: Found) -> bytes:
@@ -331,7 +331,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
         restore(self._recipes[name])
 
     def _pause(self, lives: Sequence[AttachedContainer]) -> None:
-        """By the engine, which freezes the whole containers."""
+        """Pause by the engine, which freezes whole containers."""
         for life in lives:
             life.pause()
 

@@ -35,9 +35,9 @@ from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.undo.base import UndoLog
 
 _BLINK_S: Final = 0.02
-"""How often output and exits are looked for."""
+"""Interval of the looks for output and exits."""
 _RETURN_S: Final = 2.0
-"""How often nodes that ended are looked for, which others may have started again."""
+"""Interval of the looks for ended nodes that others may have started again."""
 _LACKING: Final = frozenset(
     {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
      Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
@@ -82,7 +82,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
     @abstractmethod
     def _identity(self, nodes: Sequence[Found]) -> str:
-        """What this training has in every run, also when its nodes were started again."""
+        """Identity of this training in every run, also when its nodes were started again."""
 
     @abstractmethod
     def _adopted(self, spec: NodeSpec, found: Found) -> _Node:
@@ -90,22 +90,22 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
     @abstractmethod
     def _begun(self, spec: NodeSpec, incarnation: int) -> _Node:
-        """Its next life: what runs again already, or what is started here if that is wanted."""
+        """Next life of the node: one that runs already, or one started here if wanted."""
 
     @abstractmethod
     def _recipe(self, found: Found) -> bytes:
-        """What brings it back, to be kept in its private folder."""
+        """Recipe that brings it back, to be kept in its private folder."""
 
     @abstractmethod
     def _runs_again(self, name: str) -> bool:
         """Whether a node that ended runs again."""
 
     def _news(self) -> list[Observation]:
-        """What others than the nodes report, or have started."""
+        """Reports about nodes by others, and nodes that others started."""
         return []
 
     def _said_by(self, life: _Node, said: Sequence[Observation]) -> Sequence[Observation]:  # noqa: ARG002
-        """What a node has printed, by who said it."""
+        """Output of a node by speaker."""
         return said
 
     @abstractmethod
@@ -170,7 +170,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         return (self._restore_all, self._close_links, self._forget, self._give_back)
 
     def _restore_all(self) -> list[str]:
-        """Every node to which something was done goes on; returns what does not."""
+        """Resume and restart every changed node; errors of those that do not run."""
         left = []
         for step in (self._await_ending, self._bring_back):
             for name in self._lives:
@@ -212,12 +212,12 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         return FilesHere(spec, self._place)
 
     def notice(self, name: str) -> None:
-        """It may leave because of that."""
+        """Announce a preemption; it may leave."""
         self._open_restore(self._running(name), "SIGHUP")
         super().notice(name)
 
     def unwedge(self, name: str) -> None:
-        """Only the life that was hung: another one may not know the signal yet, and would die."""
+        """Release only the life that was hung: another one might die of the signal."""
         life = self._latest(name)
         if life is not None and life.pending_undos.is_open(life.undo_wedge):
             super().unwedge(name)
@@ -235,7 +235,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             life.note_sent(signal)
 
     def restart(self, name: str) -> Node:
-        """Where others start it, take up what they have started; until then it stays dead."""
+        """Start the node, or take up the life that others start; until then it stays dead."""
         life = self._lives[name]
         if not life.is_over and (life.is_ending or life.has_exited):
             self._await_end(life)  # meanwhile it may be taken up
@@ -274,7 +274,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             time.sleep(min(_BLINK_S, left_s))
 
     def _take_up_returned(self) -> None:
-        """Those that others have started again."""
+        """Take up nodes that others have started again."""
         if time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + _RETURN_S

@@ -18,7 +18,7 @@ from chaoslab.fleet.base import Role
 PROGRAMS: Final[Mapping[str, Role]] = MappingProxyType(
     {"chaoslab.diloco.syncer": Role.SYNCER, "chaoslab.diloco.learner": Role.LEARNER}
 )
-"""What a node runs, as by `python -m`."""
+"""Role of each program, as run by `python -m`."""
 _LEARNER: Final = re.compile(r"learner-(\d+)")
 
 
@@ -31,13 +31,13 @@ class Command:
 
     @property
     def name(self) -> str:
-        """Of the node; a program that is not told calls itself like this."""
+        """Name of the node; the default of a program without one."""
         default = "syncer" if self.role is Role.SYNCER else "learner-0"
         return self.flags.get("--name", default)
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """Rules of the training, as a syncer is told them; empty if they are none."""
+        """Rules of the training, as for a syncer; empty without any."""
         try:
             found = json.loads(self.flags.get("--settings-json", "{}"))
         except ValueError:
@@ -54,21 +54,21 @@ class Found:
     where: str
     """The process or container, in words."""
     handle: str
-    """By which it is found again: a pid, or the name of a container."""
+    """Handle for finding it again: a pid, or the name of a container."""
     command: Command
 
 
 @runtime_checkable
 class FindsNodes(Protocol):
-    """What the settings of a fleet say in addition if its nodes run already."""
+    """Settings of a fleet whose nodes run already."""
 
     def find(self) -> Sequence[Found]:
-        """The syncer and its learners. AbilityError if there are none."""
+        """Syncer and learners. AbilityError if there are none."""
         ...
 
 
 def command_of(words: Sequence[str]) -> Command | None:
-    """The node that a command line runs; None if it is no program of chaoslab's run under test."""
+    """Node of a command line; None if it is no program of chaoslab's run under test."""
     roles = ((PROGRAMS[word], at) for at, word in enumerate(words) if word in PROGRAMS)
     found = next(roles, None)
     if found is None:

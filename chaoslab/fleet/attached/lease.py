@@ -29,7 +29,7 @@ from chaoslab.undo.base import PendingUndos, UndoLog
 NAME: Final = "chaoslab-attach"
 _LASTS_S: Final = 60
 _RENEWALS: Final = 6
-"""How often it is renewed within its time."""
+"""Renewals within the time of a lease."""
 _WATCHED_S: Final = 2 * _LASTS_S / _RENEWALS
 _LOOK_S: Final = 0.5
 
@@ -121,7 +121,7 @@ class Lease:
         self._renewed_s = time.monotonic()
 
     def _renew(self) -> None:
-        """On a thread of its own."""
+        """Renew it, on a thread of its own."""
         while not self._is_over.wait(_LASTS_S / _RENEWALS):
             changes: Mapping[str, Json] = {
                 "metadata": {"resourceVersion": self._version},
@@ -189,7 +189,7 @@ def _owner(there: Mapping[str, Json]) -> tuple[str, str, str]:
 
 
 def _left_s(there: Mapping[str, Json]) -> float:
-    """Until it is over, by the clock here."""
+    """Time until it is over, by the local clock."""
     try:
         renewed = datetime.fromisoformat(str(_spec(there).get("renewTime")))
         lasts_s = float(str(_spec(there).get("leaseDurationSeconds")))

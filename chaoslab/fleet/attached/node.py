@@ -23,9 +23,9 @@ from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.record.exits import ENDING_SIGNALS
 
 _STAYS_S: Final = 10.0
-"""How long a node that was started again has to live until its entry is closed."""
+"""Time for which a restarted node has to live until its entry is closed."""
 _ENDED = "ended"
-"""In the undo log, what was done to a node that was ended, apart from what stops it."""
+"""Key of an ended node in the undo log, apart from what stops it."""
 
 
 WriteRecipe: TypeAlias = Callable[[NodeSpec], str]
@@ -33,7 +33,7 @@ WriteRecipe: TypeAlias = Callable[[NodeSpec], str]
 
 
 class AttachedNode(Incarnation):
-    """It goes on after the run, whatever was done to it."""
+    """A node that continues after the run in any case."""
 
     undo_pause, undo_wedge = RESTORE, RELEASE
 
@@ -49,7 +49,7 @@ class AttachedNode(Incarnation):
         super().__init__(spec, incarnation, place)
         self._keep = keep
         self._trial_s = math.inf
-        """Until when it has to live; infinity: that is not waited for."""
+        """End of the time for which it has to live; infinity: no wait."""
         try:
             self._files = IncarnationFiles(self._directory, place.clock)
             errors = self._files.errors.open("wb", buffering=0)
@@ -71,7 +71,7 @@ class AttachedNode(Incarnation):
 
     @property
     def key_facts(self) -> Mapping[str, Json]:
-        """Which process is ended, where an undo has to wait for that."""
+        """Identifies the ended process, where an undo has to wait for that."""
         return {}
 
     @abstractmethod
@@ -80,7 +80,7 @@ class AttachedNode(Incarnation):
 
     @abstractmethod
     def _printed(self) -> bytes:
-        """What it has printed since the last call; nothing waits."""
+        """Output since the last call; does not wait."""
 
     def _complained(self) -> bytes:
         """The same of a second file, where it prints to two that are read."""
@@ -114,7 +114,7 @@ class AttachedNode(Incarnation):
         return self._report_exit(last, ending, lost_bytes)
 
     def detach(self) -> None:
-        """Stop looking at it; it goes on, unless it has ended."""
+        """Stop observing it; it continues, unless it has ended."""
         self._detach()
         self._files.log.close()
         self._errors_log.close()
@@ -127,12 +127,12 @@ class AttachedNode(Incarnation):
             self.note_sent(signal)
 
     def take_over(self, before: "AttachedNode") -> None:
-        """It replaces one that was ended: that is undone once this one stays."""
+        """Take the place of an ended node, whose entry is closed once this one stays."""
         before.pending_undos.hand_over(self.pending_undos, RESTORE, _ENDED)
         self._trial_s = time.monotonic() + _STAYS_S
 
     def close_restore_if_it_stays(self) -> None:
-        """Not before: a node that crashes at once would be left dead."""
+        """Close the entry once it stays: a node that crashes at once would be left dead."""
         if not self.is_over and time.monotonic() >= self._trial_s:
             self._trial_s = math.inf
             self.pending_undos.close(RESTORE, _ENDED)
@@ -145,6 +145,6 @@ class AttachedNode(Incarnation):
 
 
 def _as_of_now(told: Observation) -> Observation:
-    """Without its time, and without the versions that a learner had when it joined."""
+    """Event without its time, and without the versions that a learner had when it joined."""
     data = {**told.data, "versions": {}} if "versions" in told.data else told.data
     return Observation.read({"source": told.source, "kind": told.kind, "data": data})

@@ -45,12 +45,12 @@ class Past:
 
     @property
     def lines(self) -> bytes:
-        """What is kept, a line each, and the beginning of one that is not whole yet."""
+        """Kept lines, and the beginning of one that is not whole yet."""
         return b"".join(line + b"\n" for line in self._kept.values()) + self._tail
 
     @property
     def incarnation(self) -> int | None:
-        """Of a learner, as it said last; None for a node that did not say."""
+        """Last reported incarnation of a learner; None for a node without one."""
         for (kind, _), line in reversed(self._kept.items()):
             said = _said(line).get("incarnation")
             if kind.startswith("learner.") and isinstance(said, int):
@@ -80,7 +80,7 @@ class Past:
 
 
 def _said(line: bytes) -> dict[str, Json]:
-    """The data of an event; empty for a line that is none."""
+    """Data of an event; empty for another line."""
     try:
         found = read_node_line(line.decode(errors="replace"), "past")
     except ValueError:

@@ -30,7 +30,7 @@ _SILENT_S: Final = 10.0
 _AGAIN_S: Final = 0.2
 _AWAY_S: Final = 1.0
 _REST_S: Final = 20.0
-"""How long the rest of the log of a life that has ended is asked for."""
+"""Time for which the rest of the log of an ended life is requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Life:
     """A life of a container, as the cluster shows it."""
 
     state: PodState | None = None
-    """None: it is gone, and how it ended is not known."""
+    """Final state; None: the container is gone, and its end is not known."""
     is_previous: bool = False
     """Whether the cluster has begun the next one in its pod."""
 
@@ -63,7 +63,7 @@ def look(cluster: Cluster, node: NodePod) -> Life:
 
 
 def past_of(cluster: Cluster, node: NodePod, position: LogPosition) -> Past:
-    """What it has printed so far, and up to where. FleetError if it has ended meanwhile."""
+    """Output until now, and its position. FleetError if the container has ended meanwhile."""
     past = Past()
     for line in _lines(cluster, node):
         if (text := position.new(line)) is not None:
@@ -80,11 +80,11 @@ class PodLog:
         self._cluster, self._node, self._position = cluster, node, position
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._guard = threading.RLock()
-        """Of the position: `catch_up` reads the same log a second time."""
+        """Guards the position: `catch_up` reads the same log a second time."""
         self._is_closing = threading.Event()
         self.has_ended = threading.Event()
         self.ending: PodState | None = None
-        """How it ended, once it has; None if that was not seen."""
+        """Final state, once it has ended; None if that was not seen."""
         threading.Thread(target=self._follow, name=f"log of {node.pod}", daemon=True).start()
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class PodLog:
         self._is_closing.set()
 
     def taken(self) -> bytes:
-        """What was printed since the last call; nothing waits."""
+        """Output since the last call; does not wait."""
         return drained(self._chunks)
 
     def catch_up(self) -> None:

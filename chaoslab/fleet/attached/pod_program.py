@@ -118,7 +118,7 @@ def tree(pid: int) -> list[int]:
 
 
 def stopped(pid: int) -> list[int]:
-    """Which of its tree are stopped."""
+    """Stopped processes of its tree."""
     return [one for one in tree(pid) if (stat(one) or "R")[0] in _STOPPED]
 
 
@@ -135,7 +135,7 @@ def is_elsewhere(pid: int) -> bool:
 
 
 def mount_namespace(pid: int) -> str:
-    """Its mounts, by the kernel's name; empty if it is gone, or another user's."""
+    """Its mount namespace by the kernel's name; empty if it is gone, or another user's."""
     try:
         return os.readlink(f"/proc/{pid}/ns/mnt")
     except OSError:
@@ -156,7 +156,7 @@ def stat(pid: int) -> list[str]:
 
 
 def parent_of(pid: int) -> int:
-    """Its parent; 0 if it has none here, or is gone."""
+    """Pid of its parent; 0 if it has none here, or is gone."""
     return int((stat(pid) or ["", "0"])[1])
 
 

@@ -28,7 +28,7 @@ from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 
 _PACKAGE: Final = "chaoslab.diloco."
-"""Of the programs of nodes, wherever a command has it."""
+"""Package of the nodes' programs, anywhere in a command."""
 _TRIES, _AGAIN_S = 2, 0.3
 _AT_ONCE: Final = 16
 _SOURCE: Final = Path(pod_program.__file__).read_text(encoding="utf-8")
@@ -40,23 +40,23 @@ class NodePod:
 
     command: Command
     state: PodState
-    """Of the pod and that container, when it was found."""
+    """State of the pod and that container, when it was found."""
     container: str
     """Name of the container."""
     pid: int
-    """Of the node, as its pod counts."""
+    """Pid of the node in its pod."""
     ticks: int
-    """When it began, in ticks of the kernel."""
+    """Start of the node, in ticks of the kernel."""
     was_stopped: bool = False
     """Whether some of its processes were stopped when it was looked into."""
     owner: str = ""
-    """What puts another pod in the place of this one, such as `StatefulSet learner`; or nothing."""
+    """Owner that replaces the pod, such as `StatefulSet learner`; or empty."""
     is_started_again: bool = True
     """Whether the kubelet starts its container again in the same pod, after a failure at least."""
 
     @property
     def name(self) -> str:
-        """Of the node."""
+        """Name of the node."""
         return self.command.name
 
     @property
@@ -83,7 +83,7 @@ class PodSearch:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[str, NodePod] = {}
-        """By id of the container."""
+        """Pods by id of the container."""
 
     def look(self) -> Sequence[NodePod]:
         """The nodes that run now. FleetError: what may be one cannot be looked into."""
@@ -143,7 +143,7 @@ class PodSearch:
     def _look_into(
         self, pod: Mapping[str, Json], state: PodState, container: str
     ) -> NodePod | None:
-        """None while it does not run a node's program. FleetError if it runs several."""
+        """Node of a container; None while it runs none. FleetError if it runs several."""
         asked = _listed(_asked(self._cluster, state.name, container, "find"), "nodes")
         nodes = []
         for one in asked:
@@ -165,7 +165,7 @@ class PodSearch:
 
 
 def find(cluster: Cluster) -> Sequence[Found]:
-    """The training in a namespace; AbilityError if there is none, or it cannot be broken."""
+    """Training in a namespace; AbilityError if there is none, or it cannot be broken."""
     try:
         return found_of(PodSearch(cluster).look(), cluster.namespace)
     except FleetError as error:
@@ -205,7 +205,7 @@ def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
 
 
 def ask(cluster: Cluster, node: NodePod, do: str, *words: str) -> Mapping[str, Json]:
-    """What `pod_program` says of a node's process. Missing: its container is gone.
+    """Answer of `pod_program` about a node's process. Missing: its container is gone.
 
     FleetError if it is refused there.
     """
@@ -254,7 +254,7 @@ def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _owner(pod: Mapping[str, Json]) -> str:
-    """Of a Deployment's pods without what differs after each change of their template."""
+    """Owner of a pod, without the part of a Deployment's that differs for each template."""
     metadata = mapping(pod, "metadata")
     template = mapping(metadata, "labels").get("pod-template-hash")
     for one in _listed(metadata, "ownerReferences"):

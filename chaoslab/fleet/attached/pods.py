@@ -49,7 +49,7 @@ from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
 from chaoslab.undo.base import UndoLog
 
 _LAST_LINES_S: Final = 0.3
-"""How long what a node printed last may take to arrive."""
+"""Delay of the last lines of a node's output."""
 _MOMENT_S: Final = 0.5
 _FRESH_S: Final = 2.0
 _TICKS: Final = 100
@@ -72,17 +72,17 @@ class AttachedPod(AttachedNode):
         position: LogPosition | None = None,
         past: Past | None = None,
     ) -> None:
-        """What it prints is read from `position` on, by default from its beginning."""
+        """Reads its output from `position` on, by default from its beginning."""
         self._cluster, self.node = cluster, node
         super().__init__(spec, incarnation, place, keep, past)
         self._log = PodLog(cluster, node, position or LogPosition())
         self.is_taken_away = False
-        """Its pod was deleted or evicted, and ends by itself."""
+        """Whether its pod was deleted or evicted, and ends by itself."""
         self._shown: tuple[float, Mapping[str, Json]] | None = None
-        """What its pod said of it last, and when, for a probe that follows at once."""
+        """Last state shown by its pod, and its time, for a probe that follows at once."""
         self._was_killed, self._is_told_dead = False, False  # or may have been killed
         self._died_s = math.inf
-        """When it was seen dead in its pod, a second or two before the cluster knows."""
+        """Time at which it was seen dead in its pod, a second or two before the cluster knows."""
 
     @property
     def where(self) -> str:
@@ -98,7 +98,7 @@ class AttachedPod(AttachedNode):
 
     @property
     def has_exited(self) -> bool:
-        """By the cluster's word, or soon after it was seen dead in its pod."""
+        """Whether it ended by the cluster's report, or soon after it was seen dead in its pod."""
         is_dead = time.monotonic() > self._died_s + _LAST_LINES_S
         return self.is_over or is_dead or self._log.has_ended.is_set()
 
@@ -152,7 +152,7 @@ class AttachedPod(AttachedNode):
             )
 
     def probe(self) -> Observation:
-        """As its pod shows it; unknown while that ends and does not answer."""
+        """State by its pod; unknown while that ends and does not answer."""
         gone = partial(probed, self.spec.name, incarnation=self.incarnation, pid=0)
         shown, self._shown = self._shown, None
         if shown is not None and time.monotonic() - shown[0] < _FRESH_S:
@@ -181,7 +181,7 @@ class AttachedPod(AttachedNode):
         )
 
     def _ask(self, do: str, *words: str, within_s: float = math.inf) -> Mapping[str, Json] | None:
-        """By a program in its pod; None once it has ended, for which an error waits a while."""
+        """Answer of a program in its pod; None once it has ended; an error waits for that."""
         if self._is_dead:
             return None
         is_kill = "KILL" in words
@@ -210,7 +210,7 @@ class AttachedPod(AttachedNode):
         return self._log.taken()
 
     def _ending(self) -> dict[str, Json]:
-        """By the kubelet's word, where it is there already."""
+        """Exit by the kubelet's report, if it has one already."""
         return ending_of(self._log.ending, self._sent)
 
     def _detach(self) -> None:
@@ -218,14 +218,14 @@ class AttachedPod(AttachedNode):
 
 
 class AdoptedPods(PodReader):
-    """Pods in which nodes were found, for the watch: others in the namespace are none of ours."""
+    """Pods in which nodes were found, for the watch; others in the namespace are ignored."""
 
     def __init__(self) -> None:
         self._lives: dict[str, tuple[NodePod, int]] = {}
-        """By unique id of the pod: the node, and its newest incarnation in there."""
+        """Node and its newest incarnation, by unique id of the pod."""
 
     def add(self, node: NodePod, incarnation: int) -> None:
-        """From now on it is reported on."""
+        """Report on it from now on."""
         self._lives[node.state.uid] = (node, incarnation)
 
     def state(self, pod: Mapping[str, Json]) -> PodState:
@@ -368,7 +368,7 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
         restore(self._recipes[name])
 
     def _pause(self, lives: Sequence[AttachedPod]) -> None:
-        """What they printed before is read at once, or it would seem to be printed meanwhile."""
+        """Read earlier output, which would seem to be printed during the pause, then pause."""
         try:
             super()._pause(lives)
             together(lives, AttachedPod.catch_up)
@@ -392,9 +392,9 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
             life.resume()
 
     def delete_pod(self, *names: str) -> None:
-        """By force, without grace."""
+        """Delete the pod by force, without grace."""
         together([self._running(name) for name in names], AttachedPod.delete)
 
     def evict_pod(self, *names: str) -> None:
-        """By the eviction API, which respects budgets. FleetError: those it refused run on."""
+        """Evict the pod by the eviction API, which respects budgets. FleetError: it refused."""
         together([self._running(name) for name in names], AttachedPod.evict)

@@ -128,7 +128,7 @@ def _ports(pid: int) -> frozenset[str]:
 
 
 def recipe_of(found: Found) -> ProcessRecipe:
-    """How to start it again; what goes to no file, goes to `NULL`. FleetError if it is gone."""
+    """Recipe of a new start; output without a file goes to `NULL`. FleetError if it is gone."""
     try:
         process = psutil.Process(int(found.handle))
         return ProcessRecipe(
@@ -160,7 +160,7 @@ def files_of(pid: int) -> Sequence[str]:
 
 
 def unreadable(found: Found) -> AbilityError:
-    """To raise where what it prints is needed, and goes to no file."""
+    """Error for output that is needed and goes to no file."""
     return AbilityError(
         f"{found.name} ({found.where}) does not print to a file, so its events cannot be read: "
         f"start it with its standard output in one, as in `> {found.name}.log`"
@@ -171,7 +171,7 @@ def unreadable(found: Found) -> AbilityError:
 
 
 def past_of(recipe: ProcessRecipe) -> tuple[Past, int]:
-    """What it printed so far, and how many bytes that is. FleetError if it cannot be read."""
+    """Output until now, and its size in bytes. FleetError if it cannot be read."""
     past, size = Past(), 0
     try:
         with open(recipe.output, "rb", buffering=0) as file:
@@ -189,7 +189,7 @@ class Ran:
 
     identity: Identity
     process: "subprocess.Popen[bytes] | None" = None
-    """It was started here."""
+    """The process, if it was started here."""
     printed: Mapping[str, int]
     """The files of its output that are read, and how many bytes of each are of earlier."""
     started_by: str = ""
@@ -216,7 +216,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         self.printed = ran.printed
         """This many bytes of each of its files were read, once it is over."""
         self.workers: tuple[Identity, ...] = ()
-        """Those that it had started, once it is to end."""
+        """Workers that it had started, once it is to end."""
         self._logs = [self._opened(*one) for one in ran.printed.items()]
 
     def _opened(self, output: str, printed: int) -> BinaryIO:
@@ -259,7 +259,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         return _new_in(self._logs[1]) if self._logs[1:] else b""
 
     def _ending(self) -> dict[str, Json]:
-        """Of one that was started here its exit code is known."""
+        """Exit; the exit code is known of a process that was started here."""
         code = None if self._process is None else self._process.poll()
         if code is None:
             return super()._ending()
@@ -276,7 +276,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
 
 
 def _new_in(log: BinaryIO) -> bytes:
-    """Of a file that was emptied meanwhile, all that is in it."""
+    """New bytes of a file; of one that was emptied meanwhile all of them."""
     if os.fstat(log.fileno()).st_size < log.tell():
         log.seek(0)
     return log.read(_CHUNK_BYTES) or b""
@@ -313,7 +313,7 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         return find(self._syncer)
 
     def _identity(self, nodes: Sequence[Found]) -> str:
-        """By the file that its syncer prints to, which stays when that is started again."""
+        """Identity by the file of its syncer's output, which stays when that is started again."""
         syncer = next(node for node in nodes if node.role is Role.SYNCER)
         return f"processes {os.getuid()} {boot_id()} {file_of(int(syncer.handle), 1)}"
 
@@ -345,7 +345,7 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         )  # fmt: skip
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedProcess:
-        """What it printed since its last life, if others started it, is read as well."""
+        """Next life, with its output since the last one if others started it."""
         recipe, printed = self._recipes[spec.name], self._lives[spec.name].printed
         process = None
         with alone(recipe):

@@ -35,18 +35,17 @@ RELEASE: Final = "release_node"
 """Undo verb: node, folder; for a training thread that hangs."""
 RECIPE: Final = "recipe.json"
 _EXECVE_S: Final = 1.0
-"""How long the kernel may take to show a new program."""
+"""Longest time until the kernel shows a new program."""
 _PAUSE_S: Final = 0.002
 _STAYS_S: Final = 2.0
-"""How long a node that was started again has to live."""
+"""Time for which a restarted node has to live."""
 _ENDING_S: Final = 10.0
-"""How long one that was asked to end may take."""
+"""Time limit of a requested end."""
 _ANSWER_S: Final = 35.0
-"""How long a launcher may take to end after one of its workers was killed: torchrun gives the
-others 30 s."""
+"""Longest time from a worker's death to the end of its launcher: torchrun gives the others 30 s."""
 _LOOK_S: Final = 0.05
 _GOING_S: Final = 2.0
-"""How long a tree that was resumed may take until all of it was seen going on."""
+"""Longest time until all of a resumed tree was seen running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +75,11 @@ class ContainerRecipe:
     engine: str
     container: str
     networks: Mapping[str, tuple[str, ...]]
-    """Its names on each network that it was on."""
+    """Its names on each of its networks."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """Its address on those where it was given one."""
+    """Its addresses on networks that gave it one."""
     is_ours_to_start: bool = True
-    """As of a process."""
+    """Whether chaoslab may start it, as for a process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +91,7 @@ class PodRecipe:
     context: str
     namespace: str
     pod: str
-    """In which it was found; looked into first."""
+    """Pod in which it was found; searched first."""
 
 
 Recipe: TypeAlias = ProcessRecipe | ContainerRecipe | PodRecipe
@@ -148,7 +147,7 @@ def _is_child_of_its_kind(process: psutil.Process, recipe: ProcessRecipe) -> boo
 
 
 def begin(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
-    """Run it again as it was started, in a process group of its own; it outlives this process."""
+    """Start it as before, in a process group of its own; it outlives this process."""
     process = _started(recipe)
     deadline = time.monotonic() + _EXECVE_S
     while process.poll() is None and running(recipe) is None and time.monotonic() < deadline:
@@ -157,14 +156,14 @@ def begin(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
 
 
 def await_end(pid: int, start_ticks: int, limit_s: float = _ENDING_S) -> None:
-    """Of a process that may be about to end: one that was asked to may take its time."""
+    """Wait for the end of a process; one that was asked to end has some time for it."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline and _is_running(pid, start_ticks):
         time.sleep(_PAUSE_S)
 
 
 def await_answer(recipe: ProcessRecipe, pid: int) -> None:
-    """Of the launcher of a worker that was ended: until it has started another, or has ended."""
+    """Wait until the launcher of an ended worker has started another, or has ended."""
     deadline = time.monotonic() + _ANSWER_S
     while time.monotonic() < deadline:
         launcher = running(recipe)
@@ -243,13 +242,13 @@ def _require_to_stay(recipe: ProcessRecipe, process: "subprocess.Popen[bytes]") 
 
 
 def let_go(process: "subprocess.Popen[bytes]") -> None:
-    """Stop looking after a process that goes on."""
+    """Stop tracking a process that continues."""
     if process.poll() is None:
         process.returncode = 0  # or it would complain that it is not waited for
 
 
 def lacks(recipe: ProcessRecipe) -> tuple[str, ...]:
-    """What of the node is not as it was, as half a sentence each."""
+    """Differences of the node from before, a clause each."""
     found = running(recipe)
     if found is None:
         return (f"{recipe.node} does not run",) if recipe.is_ours_to_start else ()

@@ -10,7 +10,7 @@ from chaoslab.fleet.docker.engine.engine import Engine
 
 
 def lacks(recipe: ContainerRecipe) -> tuple[str, ...]:
-    """What of the node is not as it was, as half a sentence each. FleetError without the engine."""
+    """Differences of the node from before, a clause each. FleetError without the engine."""
     with closing(Engine.connect(recipe.engine)) as engine:
         return _lacks(engine, recipe)
 
@@ -38,7 +38,7 @@ def release(recipe: ContainerRecipe) -> tuple[str, ...]:
 
 
 def connect(engine: Engine, recipe: ContainerRecipe) -> None:
-    """To the networks that it is missing from, under its names there."""
+    """Connect it to the networks from which it is missing, under its names there."""
     there = engine.made_as(recipe.container).networks
     for network, names in recipe.networks.items():
         if network not in there:

@@ -22,11 +22,11 @@ from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 
 _LATE_S: Final = 2.0
-"""How much later a command in a pod may begin if the harness has not seen its end."""
+"""Delay of a command in a pod if the harness has not seen the pod's end."""
 
 
 def lacks(recipe: PodRecipe) -> tuple[str, ...]:
-    """What of the node is not as it was, as half a sentence each. FleetError: no cluster."""
+    """Differences of the node from before, a clause each. FleetError: no cluster."""
     with _found(recipe) as (_, nodes):
         return tuple(
             f"{recipe.node} (pod {node.pod}) is stopped" for node in nodes if node.was_stopped
@@ -68,7 +68,7 @@ def _released(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
 def _unless_ended(
     cluster: Cluster, node: NodePod, done: Callable[[Cluster, NodePod], Mapping[str, Json]]
 ) -> Mapping[str, Json] | None:
-    """As a pod that is being deleted does sooner or later."""
+    """Answer, unless the container has ended, as one of a deleted pod does."""
     return unless_ended(lambda: done(cluster, node), lambda: look(cluster, node).is_over)
 
 

@@ -45,7 +45,7 @@ from chaoslab.plan.model import LAUNCHER
 from chaoslab.undo.base import UndoLog
 
 _ENDED_S: Final = 5.0
-"""How long workers that were killed may take to end."""
+"""Time limit of the end of killed workers."""
 
 
 class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
@@ -72,14 +72,14 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         return find(self._which, max(1, len(self._learners)))
 
     def _identity(self, nodes: Sequence[Found]) -> str:
-        """By what starts it, which stays when it is started again."""
+        """Identity by the command that starts it, which stays when it is started again."""
         recipe = recipe_of(nodes[0])
         return f"processes {os.getuid()} {boot_id()} {recipe.folder} {recipe.command}"
 
     # ---------------------------------------------------------------- found
 
     def _recipe(self, found: Found) -> bytes:
-        """Of a worker of a launcher, that of the launcher."""
+        """Recipe; of a launcher's worker that of the launcher."""
         launcher = self._recipes.get(LAUNCHER)
         if launcher is not None:
             recipe = replace(launcher, node=found.name, rank=int(found.name.rpartition("-")[2]))

@@ -39,7 +39,7 @@ _TAIL_BYTES: Final = 256 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Which:
-    """By what a training is named: exactly one of both."""
+    """Name of a training by exactly one of both."""
 
     pid: int | None = None
     pattern: str = ""

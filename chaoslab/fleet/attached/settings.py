@@ -35,7 +35,7 @@ class Processes:
     syncer: int | None = None
     """Process of its syncer, by pid; None: of the only one that runs here."""
     pid: int | None = None
-    """Of a training of your own: its launcher, or its only process."""
+    """Pid of a training of your own: of its launcher, or its only process."""
     pattern: str = ""
     """The same by a regular expression for command lines: of its launcher, or of each worker."""
     restarts: bool = True
@@ -113,7 +113,7 @@ class Namespace:
     """
 
     namespace: str = ""
-    """Its name; empty: that of the context."""
+    """Name of the namespace; empty: that of the context."""
     context: str = ""
     """Context of the kubeconfig; empty: the current one, unless it looks like production."""
 
@@ -158,7 +158,7 @@ class ProcessFleets:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What can be done to nodes that others have started."""
+        """Abilities of nodes that others have started."""
         from chaoslab.fleet.attached.processes import ProcessFleet  # noqa: PLC0415
 
         return abilities_of(ProcessFleet)
@@ -195,7 +195,7 @@ class ComposeFleets:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What can be done to containers that others have started; AbilityError without the SDK."""
+        """Abilities of containers that others have started; AbilityError without the SDK."""
         from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415  # needs the SDK
 
         return abilities_of(ComposeFleet)

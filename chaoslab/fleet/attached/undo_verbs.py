@@ -20,9 +20,9 @@ from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb
 
 _CONTAINERS: Final = "chaoslab.fleet.attached.restoring_containers"
-"""It needs the SDK of the engine."""
+"""Module that needs the engine's SDK."""
 _PODS: Final = "chaoslab.fleet.attached.restoring_pods"
-"""It needs lightkube."""
+"""Module that needs lightkube."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class NodeFacts(Facts):
 
     @property
     def recipe(self) -> Recipe | None:
-        """None once the folder is gone, which is removed after all nodes were brought back."""
+        """Recipe; None once the folder is gone, which is removed after all nodes are restored."""
         folder = Path(self.folder)
         return restoring.read(folder, self.node) if folder.is_dir() else None
 

@@ -22,13 +22,13 @@ _NEEDED: Final[Mapping[str, tuple[frozenset[Ability], str]]] = {
         "no limits of memory, and so nothing for process.oom",
     ),
 }
-"""By what an engine says of itself. Rootless ones often have no quotas on cgroup v2."""
+"""Abilities and reason for each engine fact. Rootless engines often lack quotas on cgroup v2."""
 _NO_CGROUPS: Final = "no cgroups, and so nothing that freezes"
 """UNVERIFIED: rootless engines on cgroup v1 are said to be so; none was there to be tried."""
 
 
 def lacking(facts: Mapping[str, Json]) -> Mapping[Ability, str]:
-    """Of `Engine.facts`: every ability that it takes from the fleet, with the reason."""
+    """Abilities that an engine with these `Engine.facts` lacks, with the reason."""
     lacks = {
         ability: reason
         for fact, (abilities, reason) in _NEEDED.items()

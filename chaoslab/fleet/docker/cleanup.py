@@ -28,9 +28,9 @@ from chaoslab.fleet.docker.undo_facts import (
 )
 
 _IN_FLIGHT_S = 1.0
-"""What a harness asked for as it died may still be made for this long."""
+"""Time after a harness's death in which its last requests may still be carried out."""
 _IN_COPIES_S = 10.0
-"""And for this long where each container begins with a copy of its whole image."""
+"""The same where each container begins with a copy of its whole image."""
 _LOOK_S = 0.25
 
 
@@ -49,7 +49,7 @@ def undo(do: str, facts: EngineFacts) -> tuple[str, ...]:
 
 
 def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
-    """What is still there. FleetError if the engine refuses."""
+    """Things that still exist. FleetError if the engine refuses."""
     with closing(Engine.connect(facts.engine)) as engine:
         match facts:
             case StoreFacts():
@@ -109,7 +109,7 @@ def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
 
 
 def _free(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
-    """In a container that has the labels of the run, should this process die meanwhile."""
+    """Free a volume in a container with the labels of the run, in case this process dies."""
     found, labels = _volumes(engine, facts), {verbs.LABEL_RUN: facts.run}
     for volume in found:
         place = Place(engine=engine, volume=volume, image=facts.image, labels=labels)

@@ -40,7 +40,7 @@ from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
 _ENDED_S: Final = 10.0
-"""How long an engine may take to say that a container has ended whose output has."""
+"""Longest time from the end of a container's output to its own end."""
 
 
 class Container(Incarnation):
@@ -56,7 +56,7 @@ class Container(Incarnation):
         self.image, self.run_context = image, run_context
         self.engine = run_context.run_resources.engine
         self.limits = run_context.setup.limits
-        """What it may use now."""
+        """Its present limits."""
         self.name = run_context.run_resources.container(spec.name, incarnation)
         self._is_closing = False
         self._lost_error_bytes = 0
@@ -138,7 +138,7 @@ class Container(Incarnation):
     # ---------------------------------------------------------------- while it runs
 
     def _carry(self) -> None:
-        """On a thread of its own: from the engine to the queue, until the output ends."""
+        """Carry output from the engine to the queue until it ends, on a thread of its own."""
         kept_bytes = 0
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece
@@ -162,7 +162,7 @@ class Container(Incarnation):
         return [] if self.is_over else self._output.take(chunk)
 
     def look(self) -> Seen | None:
-        """It as the engine shows it; None once it is gone or is not kept any more."""
+        """State by the engine; None once it is gone or is not kept any more."""
         try:
             return None if self.is_over else self.engine.inspect(self.name)
         except Missing:
@@ -214,16 +214,16 @@ class Container(Incarnation):
 
     @property
     def usage(self) -> Usage | None:
-        """What it used when the engine said so last, within a second; None until it has."""
+        """Last usage reported by the engine, within a second; None before the first."""
         return self._meter.usage
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """When the engine said so last, and the CPU seconds it had used by then."""
+        """Time of the last usage, and the CPU seconds used by then."""
         usage = self.usage
         return None if usage is None else (usage.at_s, usage.cpu_s)
 
     def probe(self) -> Observation:
-        """Its state and what it uses, by the engine's own word."""
+        """State and usage, by the engine's report."""
         seen = self.look()
         if seen is None or not seen.is_alive:
             return probed(

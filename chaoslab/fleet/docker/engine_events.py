@@ -26,7 +26,7 @@ _TOLD: Final = frozenset(
     {"start", "die", "oom", "kill", "pause", "unpause", "update", "stop", "restart", "destroy",
      "connect", "disconnect", "health_status"}
 )  # fmt: skip
-"""Of all that an engine reports, what says something about a node."""
+"""Events of an engine that concern a node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Reported:
     """Subject of a report."""
 
     container: str
-    """Its id."""
+    """Id of the container."""
     network: str | None
     """Name of the network, if it is about that."""
     attributes: Mapping[str, Json]
@@ -112,7 +112,7 @@ class OfRun:
 
     def __init__(self, run_resources: RunResources) -> None:
         self._nodes: dict[str, tuple[str, int]] = {}
-        """By container id: which node, which incarnation."""
+        """Node and incarnation, by container id."""
         self._run, self._network = run_resources.run, run_resources.network
 
     def __call__(self, reported: Reported) -> tuple[str, int] | None:

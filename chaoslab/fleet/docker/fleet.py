@@ -101,7 +101,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         )
 
     def _end_all(self) -> list[str]:
-        """What cannot be killed is removed with the resources of the run."""
+        """End all containers; one that cannot be killed is removed with the run's resources."""
         try:
             super()._end_all()
         finally:

@@ -44,7 +44,7 @@ _COMMANDS: Final = {
     ),
     "embedded": ("python3", "-m", "chaoslab.links.proxy", *_LISTEN, "--reachable-by-others"),
 }  # fmt: skip
-"""By kind of links: what listens for the harness; each asks for the token."""
+"""Program that listens for the harness, by kind of links; each requires the token."""
 _TOXIPROXY: Final = ("/toxiproxy-server", "-host", "127.0.0.1", "-port", str(_INNER_PORT))
 
 
@@ -146,7 +146,7 @@ class ContainerProxyHost:
     interface = "eth0"
 
     def drops(self) -> ProxyDrops:
-        """By tools in the server's network, in a container of their own; the first use makes it."""
+        """Tools in the server's network, in a container of their own, made at the first use."""
         if self._drops is None:
             self._tools = Tools(
                 self._engine, f"{self._name}-tools", f"container:{self._name}",
@@ -160,7 +160,7 @@ class ContainerProxyHost:
         return not why, why
 
     def can_use_netem(self) -> tuple[bool, str]:
-        """It cannot: incoming packets cannot be told apart by link."""
+        """False: incoming packets cannot be told apart by link."""
         return False, "beside a proxy only loss is possible: use links: netem, if the kernel has it"
 
     def close(self) -> None:

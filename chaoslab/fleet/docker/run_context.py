@@ -13,7 +13,7 @@ NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
 CACHE: Final = f"{HOME}/cache"
 PRIVATE: Final = "/run/chaoslab"
-"""Where a container sees its private files: on its own file system, and gone with it."""
+"""Path of private files in a container: on its own file system, and gone with it."""
 HEALTH: Final = "/tmp/health"  # noqa: S108 - of a container, where docker/Dockerfile looks for it
 ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 """The hooks do nothing to a program until it takes them up, as with a local node."""
@@ -21,21 +21,21 @@ ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the containers of a run are made of."""
+    """Images and limits of a run's containers."""
 
     image: str
     limits: Limits
     releases: Mapping[str, str] = field(default_factory=dict)
-    """By the name that a plan uses: other images that a node may be upgraded to."""
+    """Other images to which a node may be upgraded, by their name in plans."""
     mounts: Mapping[str, str] = field(default_factory=dict)
     """Folders of this machine that nodes may read, and where they see them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext(Place):
-    """What all containers of a run share."""
+    """Context that all containers of a run share."""
 
     run_resources: RunResources
     setup: Setup
     arrivals: Arrivals
-    """On which the threads of containers report."""
+    """Queue of the threads of containers."""

@@ -42,7 +42,7 @@ class RunResources:
     run_directory: Path
     undo_log: UndoLog
     run: str = ""
-    """Which run, in labels and names; the same for the same directory on the same machine."""
+    """Name of the run in labels and names; the same for the same directory on the same machine."""
     _volumes: set[str] = field(default_factory=set)
     _entry: int | None = None
 
@@ -129,7 +129,7 @@ def empty(engine: Engine, run: str) -> tuple[str, ...]:
 
 
 def remains(engine: Engine, run: str) -> tuple[str, ...]:
-    """What there is of a run now."""
+    """Existing resources of a run."""
     own = {LABEL_RUN: run}
     return (
         *(f"container {name}" for name in engine.names(own)),
@@ -139,7 +139,7 @@ def remains(engine: Engine, run: str) -> tuple[str, ...]:
 
 
 def _volumes(engine: Engine, run: str) -> frozenset[str]:
-    """By label and by name: an engine that finds one gone makes another, which has no labels."""
+    """Volumes by label and by name: an engine that finds one gone makes another without labels."""
     own = engine.volumes({LABEL_RUN: run})
     return frozenset(own) | {
         name for name in engine.volumes({}) if name.startswith(f"{own_name(run)}-")

@@ -37,10 +37,10 @@ _TRIAL_PROCESSES: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Containers:
-    """What each container of a docker fleet is made of; the other fleets pass it over."""
+    """Settings of each container of a docker fleet; other fleets ignore them."""
 
     image: str = ""
-    """Its image; empty: the one that `chaoslab doctor images build` makes of this very source."""
+    """Image; empty: the one that `chaoslab doctor images build` makes of this very source."""
     cpus: float | None = None
     """Cores that it may use; None: all of the engine's machine."""
     memory_bytes: Bytes | None = None
@@ -62,7 +62,7 @@ class Docker:
     """Containers of the Docker engine of this machine, or of DOCKER_HOST."""
 
     containers: Containers = field(default_factory=Containers)
-    """What the containers of a docker fleet are made of."""
+    """Settings of the containers of a docker fleet."""
 
     default_links: ClassVar[str] = "toxiproxy"
     runs_here: ClassVar[bool] = False
@@ -102,14 +102,14 @@ class ContainerFleets:
     containers: Containers
     data: str
     modules: tuple[str, ...] = ()
-    """What its nodes run, as by `python -m`."""
+    """Modules of its nodes, as run by `python -m`."""
     trial: TaskTrial | None = None
-    """What tries a task of the plan's own."""
+    """Trial of a task of the plan's own."""
     kind: str = "docker"
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do on the engine that answers; AbilityError if none does, or lacks images."""
+        """Abilities on the engine that answers; AbilityError if none does, or it lacks images."""
         from chaoslab.fleet.docker.capabilities import lacking  # noqa: PLC0415
         from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: PLC0415  # needs the SDK
 

@@ -31,7 +31,7 @@ _PYTHON: Final = ("python3", "-I", "-S", "-c")
 _HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=16)
 _PATIENCE_S: Final = 60.0
-"""How long such a container may take; a busy machine takes seconds to start one."""
+"""Time limit of such a container; a busy machine takes seconds to start one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class VolumeFiles:
         self._pending_undos.close_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """As the image's own user, which owns the files."""
+        """Damage files as the image's own user, which owns them."""
         words = ("damage", self.where, how.value, "all" if every else "newest")
         found = _send(self._place(), words)
         if not isinstance(found, list):

@@ -65,7 +65,7 @@ def driver(wish: Wish[Container]) -> StressDriver:
 
 
 class _Limited(StressDriver):
-    """A limit of the engine's, whose undo is written down before it changes."""
+    """A limit of the engine, whose undo is written down before it changes."""
 
     def __init__(self, wish: Wish[Container]) -> None:
         self.life, self.injection = wish.life, wish.injection
@@ -157,7 +157,7 @@ class Starved(_Limited):
 
 
 _OWN_BYTES: Final = 64 << 20
-"""What the interpreter itself may take."""
+"""Memory of the interpreter itself."""
 _READY_S: Final = 30.0
 _PAUSE_S: Final = 0.05
 _ALL_CORES: Final = ""
@@ -214,7 +214,7 @@ class Beside(StressDriver):
         _ = self._meter.usage  # from now on
 
     def counts(self) -> Mapping[str, Json]:
-        """What it has used and holds, by the engine's word, and what the machine has left."""
+        """Its usage by the engine's report, and the free memory of the machine."""
         used = self._meter.usage
         if used is None:
             return {}

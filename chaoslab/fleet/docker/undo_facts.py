@@ -63,7 +63,7 @@ class ContainerFacts(EngineFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitFacts(ContainerFacts):
-    """What the container might use before."""
+    """Limits of the container before."""
 
     cpus: float
     memory_bytes: int
@@ -72,7 +72,7 @@ class LimitFacts(ContainerFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlugFacts(ContainerFacts):
-    """How the container was connected before."""
+    """Connections of the container before."""
 
     network: str
     aliases: list[str]

@@ -116,7 +116,7 @@ def _docker() -> Examined:
 
 
 def _container_links() -> Examined:
-    """What the kernel under the engine does to packets, tried there; the engine may be far away."""
+    """Abilities of the kernel under the engine, which may be far away, by a trial there."""
     name = "container links"
     try:
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK

@@ -37,7 +37,7 @@ FAILURES: Final = (
 
 
 def json_of(answer: httpx2.Response) -> Mapping[str, Json]:
-    """The object that it is; an error of the client or of lightkube if it is none."""
+    """Object of an answer; an error of the client or of lightkube if it is no object."""
     try:
         if answer.is_error:
             raise ApiError(request=answer.request, response=answer)
@@ -49,7 +49,7 @@ def json_of(answer: httpx2.Response) -> Mapping[str, Json]:
 
 
 def code_of(error: Exception) -> int | None:
-    """Of the answer, if there was one."""
+    """Status code of the answer, if there was one."""
     if isinstance(error, ApiError) and error.status is not None:
         return error.status.code
     response = getattr(error, "response", None)

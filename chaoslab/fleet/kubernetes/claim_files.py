@@ -19,7 +19,7 @@ from chaoslab.fleet.storage.disk import Measured, Space
 from chaoslab.fleet.storage.power import Cut
 
 _PATIENCE_S: Final = 120.0
-"""How long such a Job may take; a claim may have to move to another machine first."""
+"""Time limit of such a Job; a claim may have to move to another machine first."""
 
 
 class ClaimFiles:
@@ -34,7 +34,7 @@ class ClaimFiles:
         return f"{NODE}/{self._keeps}".rstrip("/")
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """In a pod beside that of the node, as the same user."""
+        """Damage files in a pod beside that of the node, as the same user."""
         program = Path(disk.__file__).read_text(encoding="utf-8")
         words = ("damage", self.where, how.value, "all" if every else "newest")
         command = ("python3", "-I", "-S", "-c", program, *words)

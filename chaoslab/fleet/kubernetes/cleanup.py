@@ -67,7 +67,7 @@ def undo(do: str, facts: ClusterFacts) -> tuple[str, ...]:
 
 
 def left(do: str, facts: ClusterFacts) -> tuple[str, ...]:
-    """What is still there. FleetError if the cluster refuses."""
+    """Things that still exist. FleetError if the cluster refuses."""
     with closing(_connected(facts)) as cluster:
         match facts:
             case MachineFacts(machine=machine, run=run):

@@ -50,11 +50,11 @@ except ImportError as error:
     ) from error
 
 PATIENCE_S: Final = 90.0
-"""How long a server that does not answer is asked again."""
+"""Time for which a server that does not answer is asked again."""
 _ASK_S: Final = 15.0
 _AGAIN_S: Final = 0.5
 _CLOSED_S: Final = 2.0
-"""How long streams may take to end when they are closed."""
+"""Time limit of the end of streams that are closed."""
 _LOOK_S: Final = 0.02
 _STRICT: Final = {"fieldValidation": "Strict"}
 _METADATA: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
@@ -62,7 +62,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Cluster:
-    """One namespace of a cluster, as one user sees it. Thread-safe."""
+    """One namespace of a cluster, with the rights of one user. Thread-safe."""
 
     def __init__(self, config: SingleConfig, namespace: str) -> None:
         params = client_adapter.ConnectionParams(timeout=httpx2.Timeout(_ASK_S))
@@ -141,11 +141,11 @@ class Cluster:
         return self._ask(f"create {resource.singular} {name}", created)
 
     def get(self, resource: Resource, name: str) -> Mapping[str, Json]:
-        """An object. Missing: there is none."""
+        """Get an object. Missing: there is none."""
         return self._ask(f"get {resource.singular} {name}", lambda: self._get(resource, name))
 
     def pod(self, name: str) -> Pod:
-        """A pod. Missing: there is none."""
+        """Get a pod. Missing: there is none."""
         return pod_of(self.get(PODS, name))
 
     def pods(self, selector: str) -> Sequence[Pod]:
@@ -212,7 +212,7 @@ class Cluster:
         return self._ask(f"patch {resource.singular} {name}", patched)
 
     def evict(self, pod: str, **only: str) -> None:
-        """As a drain does. FleetError if a budget forbids it. `only`: as of `delete`."""
+        """Evict a pod as a drain does. FleetError if a budget forbids it. `only`: see `delete`."""
         body: dict[str, Json] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -312,7 +312,7 @@ class Cluster:
     def _ask(
         self, what: str, asked: Callable[[], _Answer], *, only_unsent: bool = False
     ) -> _Answer:
-        """The answer; while there is none, asked again for a while."""
+        """Answer to a request, which is repeated for a while if there is none."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -28,11 +28,11 @@ _GAP_S: Final = 1.0
 _LATE_S: Final = 2.0
 """This long after its return what was said meanwhile may still arrive."""
 _TOLD_S: Final = 5.0
-"""How long a run that ends waits for the report."""
+"""Time for which a run that ends waits for the report."""
 
 
 class Contact:
-    """Asks on a thread of its own, until it is closed."""
+    """Asks the cluster on a thread of its own, until it is closed."""
 
     def __init__(self, cluster: Cluster, clock: Clock, arrivals: Arrivals) -> None:
         self._cluster, self._clock, self._arrivals = cluster, clock, arrivals

@@ -27,7 +27,7 @@ from chaoslab.fleet.kubernetes.undo_facts import CORES
 _LEAST_MILLICORES: Final = 10
 """A quota of 1 ms in each period of 100 ms: the kernel takes no smaller one."""
 _RESIZED_S: Final = 4.0
-"""How long a kubelet may take. The harness stalls meanwhile, and may not for 5 s."""
+"""Time limit of a kubelet. The harness stalls meanwhile, and may not for 5 s."""
 _LOOK_S: Final = 0.1
 _NEEDED: Final = (1, 33)
 """Version of Kubernetes that resizes pods without being told to."""
@@ -65,7 +65,7 @@ def require_resizes(cluster: Cluster) -> None:
 
 
 def limit_of(pod: Mapping[str, Json]) -> CpuLimit:
-    """What a pod asks for. FleetError if its container has no CPU limit."""
+    """CPU limit and request of a pod. FleetError if its container has no limit."""
     resources = _container_of(mapping(pod, "spec"), "containers")
     limit = mapping(resources, "limits").get("cpu")
     request = mapping(resources, "requests").get("cpu", limit)
@@ -117,7 +117,7 @@ def _said(pod: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _conditions(pod: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
-    """Those of the resize that was asked for last."""
+    """Conditions of the last requested resize."""
     now = mapping(pod, "metadata").get("generation")
     for one in mappings(pod, "status", "conditions"):
         if str(one.get("type")).startswith("PodResize"):
@@ -127,7 +127,7 @@ def _conditions(pod: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
 
 
 def _container_of(of: Mapping[str, Json], key: str) -> Mapping[str, Json]:
-    """Resources of the node's container in a spec or a status; empty if there are none."""
+    """Resources of the node's container in a spec or a status; empty without any."""
     own = (one for one in mappings(of, key) if one.get("name") == CONTAINER)
     return mapping(next(own, {}), "resources")
 
@@ -137,7 +137,7 @@ def _millicores(written: str) -> int:
 
 
 def _written(millicores: int) -> str:
-    """As the server writes it."""
+    """Number of cores as the server writes it."""
     return f"{millicores}m" if millicores % 1000 else str(millicores // 1000)
 
 

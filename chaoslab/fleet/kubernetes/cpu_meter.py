@@ -18,12 +18,12 @@ from chaoslab.core.errors import FleetError
 
 _EVERY_S: Final = 5.0
 _CLOSED_S: Final = 5.0
-"""How long a command that has begun is waited for at the end."""
+"""Time for which a command that has begun is waited for at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuCount:
-    """What a container has used, and when, in seconds by its machine's clock since boot."""
+    """CPU time of a container, and when it was counted, in s of its machine's clock since boot."""
 
     at_s: float
     used_s: float
@@ -53,7 +53,7 @@ class Measured(Protocol):
     """A pod whose CPU time is measured."""
 
     def measure_cpu(self) -> None:
-        """By a command in it. FleetError if it cannot be asked now."""
+        """Measure CPU time by a command in the pod. FleetError if that fails now."""
         ...
 
 

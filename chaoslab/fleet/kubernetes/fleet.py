@@ -55,9 +55,9 @@ from chaoslab.undo.base import UndoLog
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 8192
 _LOOK_S: Final = 0.25
-"""How often it is looked for hosts that are to be killed, while there are any."""
+"""Interval of the looks for hosts that are to be killed, while there are any."""
 _FILES: Final = 65536
-"""How many may be open, if the system allows it: each node has two logs and a connection."""
+"""Most open files, if the system allows it: each node has two logs and a connection."""
 
 
 class KubernetesFleet(
@@ -115,9 +115,9 @@ class KubernetesFleet(
         self._cpu_meter = CpuMeter(self._measured)
         self._watches: tuple[Watch | Contact, ...] = ()
         self._replacements: dict[str, PodState] = {}
-        """By node: the pod that the cluster put in the place of its last one."""
+        """Pod that the cluster put in the place of a node's last one, by node."""
         self._asked: set[str] = set()
-        """Nodes whose next pod the cluster starts because it was asked to."""
+        """Nodes whose next pod the cluster starts on our request."""
 
     def __enter__(self) -> Self:
         _allow_files()
@@ -167,7 +167,7 @@ class KubernetesFleet(
         )
 
     def _end_all(self) -> list[str]:
-        """What has not started yet, or cannot be killed, is deleted with the objects of the run."""
+        """End all pods; the rest is deleted with the objects of the run."""
         alive = [
             life for life in self._lives.values()
             if life.has_started and not life.is_over
@@ -196,17 +196,17 @@ class KubernetesFleet(
             yield self.node_site.listen
 
     def delete_pod(self, *names: str) -> None:
-        """By force, without grace."""
+        """Delete the pod by force, without grace."""
         lives = [self._running(name) for name in names]
         together(lives, lambda life: life.delete())
 
     def evict_pod(self, *names: str) -> None:
-        """By the eviction API, which respects budgets. FleetError: those it refused run on."""
+        """Evict the pod by the eviction API, which respects budgets. FleetError: it refused."""
         lives = [self._running(name) for name in names]
         together(lives, lambda life: life.evict())
 
     def delete_job(self, *names: str) -> None:
-        """With its pod, which has its grace."""
+        """Delete the Job with its pod, which has its grace."""
         lives = [self._running(name) for name in names]
         together(lives, lambda life: life.delete_job())
 
@@ -283,7 +283,7 @@ class KubernetesFleet(
     # ---------------------------------------------------------------- incarnations
 
     def _measured(self) -> Sequence[PodIncarnation]:
-        """Learners of one pod whose CPU time can be asked for; on the thread of the meter."""
+        """Learners of one pod whose CPU time can be measured; on the thread of the meter."""
         return [
             life for life in tuple(self._lives.values())
             if isinstance(life, PodIncarnation) and life.spec.role is Role.LEARNER

@@ -75,7 +75,7 @@ class HostPod(PodIncarnation):
         self._files.forget()
 
     def write(self, line: bytes) -> None:
-        """To the hooks of this host. OSError if it has ended."""
+        """Write to the hooks of this host. OSError if it has ended."""
         self._write(line)
 
     def take(self, chunk: bytes) -> list[Observation]:
@@ -104,7 +104,7 @@ class HostPods(Pods):
         self._life = HostsLife(node=spec.name, count=count, noticed_s=_NOTICED_S)
         self._started: dict[int, Observation] = {}
         self._held: list[Observation] = []
-        """What is not told yet: what hosts printed before all of them had started."""
+        """Output of hosts before all of them had started, not reported yet."""
         self._hosts: list[HostPod] = []
         meeting = objects.meeting(spec.name)
         # the Secret that has what they share is made once, for the first incarnation
@@ -123,7 +123,7 @@ class HostPods(Pods):
     # ---------------------------------------------------------------- observations
 
     def _of_host(self, index: int, seen: Sequence[Observation]) -> list[Observation]:
-        """What is told of it: nothing before the last host has started, or all have ended."""
+        """Observations of a host: none before the last host has started, or all have ended."""
         for one in seen:
             payload = one.payload
             if isinstance(payload, NodeStarted):
@@ -165,7 +165,7 @@ class HostPods(Pods):
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
-        """Those of host 0: each has its own."""
+        """Undo facts of host 0: each has its own."""
         return self._hosts[0].undo_facts
 
     @property
@@ -193,7 +193,7 @@ class HostPods(Pods):
     # ---------------------------------------------------------------- what is done to all hosts
 
     def signal(self, name: str) -> None:
-        """One that ends processes to all of them, another one to the main one of host 0."""
+        """Send a signal: to all hosts if it ends processes, else to the main process of host 0."""
         if name not in TO_ALL:
             self._hosts[0].signal(name)
             return
@@ -235,7 +235,7 @@ class HostPods(Pods):
                 raise Missing(f"the Job {self.job} of {self.spec.name} was gone already")
 
     def _end_by(self, end: Callable[[], None]) -> None:
-        """It is ending, unless the cluster refused that for all of its hosts."""
+        """Note that it is ending, unless the cluster refused that for all of its hosts."""
         try:
             end()
         finally:

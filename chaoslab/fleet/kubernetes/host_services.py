@@ -14,7 +14,7 @@ from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.manifests import Manifests
 
 MEETING_PORT: Final = 4650
-"""On which host 0 waits for the others."""
+"""Port on which host 0 waits for the others."""
 
 
 def meeting(manifests: Manifests, node: str) -> Mapping[str, Json]:

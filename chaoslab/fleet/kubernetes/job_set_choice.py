@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chaoslab.fleet.kubernetes.cluster import Cluster
 
 _NODES_MOST: Final = 200
-"""In a JobSet, which the server keeps as one object of at most 1.5 MB: each takes 5.6 kB of it."""
+"""Most nodes of a JobSet, which is one object of at most 1.5 MB: each takes 5.6 kB of it."""
 
 
 class JobSetUse(StrEnum):
@@ -34,7 +34,7 @@ class JobSetUse(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSetChoice:
-    """What a plan asks for that lets the cluster heal."""
+    """Settings of a plan by which the cluster heals."""
 
     use: JobSetUse
     exclusive_topology: str = ""

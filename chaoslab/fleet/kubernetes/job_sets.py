@@ -25,7 +25,7 @@ from chaoslab.fleet.kubernetes.manifests import Manifests
 from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 
 ACTION: Final = "RestartJobAndIgnoreMaxRestarts"
-"""Of a failure policy: the Job that failed is made anew, as often as it takes, and no other Job."""
+"""Action of a failure policy: the failed Job is made anew, without limit, and no other Job."""
 _VERSION: Final = f"jobset.x-k8s.io/{names.JOB_SET_VERSION}"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 """Annotation of Jobs, with a label of machines: each has the machines of one value to itself."""
@@ -46,11 +46,11 @@ class JobSets:
         self._gathered: list[NodeJob] | None = None
         """Nodes of a JobSet that is still to be made; None: each gets one of its own."""
         self._sets: dict[str, str] = {}
-        """By node: the name of its JobSet."""
+        """Name of the JobSet of each node."""
 
     @contextmanager
     def gathering(self) -> Iterator[None]:
-        """One JobSet of all nodes that are put here meanwhile. FleetError if it is refused."""
+        """Gather the nodes that are put meanwhile into one JobSet. FleetError if it is refused."""
         gathered: list[NodeJob] = []
         self._gathered = gathered
         try:
@@ -72,7 +72,7 @@ class JobSets:
         return any(self.job_of(node) == job for node in self._sets)
 
     def put(self, one: NodeJob) -> None:
-        """Put a node into the JobSet that is being gathered, or into one of its own."""
+        """Put a node into the gathered JobSet, or into one of its own."""
         if self._gathered is not None:
             self._gathered.append(one)
         else:
@@ -114,7 +114,7 @@ def job_set(manifests: Manifests, name: str, nodes: Sequence[NodeJob]) -> Mappin
 
 
 def trial() -> Mapping[str, Json]:
-    """A JobSet that a server takes whose JobSets start Jobs again alone; it has no node."""
+    """JobSet without nodes that only a server accepts whose JobSets restart single Jobs."""
     container: dict[str, Json] = {"name": "trial", "image": "trial", "command": ["true"]}
     pod: dict[str, Json] = {"restartPolicy": "Never", "containers": [container]}
     job: dict[str, Json] = {"spec": {"template": {"spec": pod}}}

@@ -26,7 +26,7 @@ class JobWatch(Watch):
     def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
         super().__init__(cluster, selector, arrivals)
         self._jobs: dict[str, EngineReported] = {}
-        """By unique id: the report of those that are there."""
+        """Reports of the existing Jobs, by unique id."""
 
     @property
     def _there(self) -> frozenset[str]:
@@ -43,7 +43,7 @@ class JobWatch(Watch):
 
 
 def reported(job: Mapping[str, Json]) -> EngineReported:
-    """That there is a Job, for a node and incarnation."""
+    """Report of a Job, for a node and incarnation."""
     labels = names.labels_in(job)
     lives = (names.LABEL_INCARNATION, names.LABEL_ATTEMPT)
     return EngineReported(
@@ -66,7 +66,7 @@ class JobSetWatch(Watch):
     def __init__(self, cluster: Cluster, selector: str, arrivals: Arrivals) -> None:
         super().__init__(cluster, selector, arrivals)
         self._counts: dict[str, Mapping[str, int]] = {}
-        """By unique id of a JobSet and node: restarts of its Job."""
+        """Restarts of a Job, by unique id of its JobSet and node."""
 
     @property
     def _there(self) -> frozenset[str]:
@@ -100,7 +100,7 @@ class JobSetWatch(Watch):
 
 
 def restarts_of(job_set: Mapping[str, Json]) -> Mapping[str, int]:
-    """How often the Job of each node was started again alone, by the JobSet's status."""
+    """Number of restarts of each node's Job alone, by the JobSet's status."""
     counts = {
         str(one.get("name")): sum(_whole(one.get("jobRestarts")))
         for one in mappings(job_set, "status", "replicatedJobsStatus")

@@ -29,14 +29,14 @@ from chaoslab.fleet.kubernetes.resources import PODS
 _SILENT_S: Final = 10.0
 """A stream without a byte for this long is opened again: perhaps it hangs."""
 _LOOK_S: Final = 1.0
-"""How often a follower that waits asks whether it is still wanted."""
+"""Interval in which a waiting follower checks whether it is still wanted."""
 _ASK_S: Final = 10.0
 """A watch that is silent for this long may hang: the pod is asked for, as often as that."""
 _AGAIN_S: Final = 1.0
 _PAUSE_S: Final = 0.1
 """Between a log that ended and the next: the cluster knows of an end a second or two later."""
 _REST_S: Final = 60.0
-"""How long the rest of the log of a pod that has ended is asked for, if it cannot be read."""
+"""Time for which the rest of the log of an ended pod is requested, if it cannot be read."""
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
@@ -50,7 +50,7 @@ class Followed(Protocol):
         """Whole lines of its log."""
 
     def pod_ended(self, state: PodState | None) -> None:
-        """How its container ended, after its last line; None: the pod is gone."""
+        """End of its container, after its last line; None: the pod is gone."""
 
     def pod_failed(self, error: FleetError) -> None:
         """It does not start, or the cluster refuses to show it."""
@@ -66,7 +66,7 @@ class LogPosition:
         """Lines of that very time that were read."""
         self._seen_again = 0
         self.since = ""
-        """From when to ask for more, as the API takes it; empty at first."""
+        """Time from which more is requested, as the API takes it; empty at first."""
 
     def reopen(self) -> None:
         """The log is read again, from `since`."""
@@ -94,7 +94,7 @@ class LogPosition:
 
 
 class LogFollower:
-    """Follows a pod of one Job, on a thread of its own, until it ended or `close`."""
+    """Follows a pod of one Job until it ended or `close`, on a thread of its own."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class LogFollower:
         return [one for one in pods if self.pod in ("", one.name) and one.index == self._index]
 
     def _read_rest(self) -> None:
-        """Until it was read whole; not for ever, for its machine may be gone."""
+        """Read the rest; not for ever, because its machine may be gone."""
         deadline = time.monotonic() + _REST_S
         while not self._read(follow=False):
             if self.is_closing or time.monotonic() > deadline:
@@ -225,7 +225,7 @@ class LogFollower:
         return True
 
     def _look(self) -> PodState | None:
-        """How it ended, without a name if it is gone; None while it runs or is not known."""
+        """Its end, without a name if it is gone; None while it runs or is not known."""
         try:
             state = state_of(self._cluster.pod(self.pod))
         except Missing:

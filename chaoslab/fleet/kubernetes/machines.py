@@ -102,7 +102,7 @@ class Machines:
         self._cluster, self._run = run_context.run_objects.cluster, run_context.run_objects.run
         self._undos = PendingUndos(run_context.undo_log)
         self._cordoned: dict[str, list[MachineWatch]] = defaultdict(list)
-        """By injection."""
+        """Watches of cordoned machines, by injection."""
 
     def drain(self, injection: str, lives: Sequence[PodIncarnation]) -> None:
         """Cordon their machines, then evict these pods, and what else this run has there."""

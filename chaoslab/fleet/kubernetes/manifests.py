@@ -35,14 +35,14 @@ _HOME_OF_HOST: Final = f"{HOME}/home"
 each pod, files that are named by these would be mixed up."""
 _SECRETS: Final = "/run/secrets/chaoslab"
 _USER: Final = 10001
-"""User of the image, whose group owns the volumes."""
+"""User of the image; its group owns the volumes."""
 RETRIES: Final = 1_000_000
-"""Of a Job whose pods are to be replaced as often as it takes."""
+"""Retries of a Job whose pods are replaced without limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSettings:
-    """What pods of a run are made of."""
+    """Settings of a run's pods."""
 
     image: str
     pull: str = "IfNotPresent"
@@ -135,7 +135,7 @@ class Manifests:
         }
 
     def secret(self, spec: NodeSpec, files: Mapping[str, str]) -> Mapping[str, Json]:
-        """What the node alone may know; `files` in base64."""
+        """Secret of the node; `files` in base64."""
         return {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -208,7 +208,7 @@ class Manifests:
         }
 
     def metadata(self, name: str) -> dict[str, Json]:
-        """That of an object of this run, which goes with its owner Job."""
+        """Metadata of an object of this run, which is deleted with its owner Job."""
         return self._metadata(name)
 
     # ---------------------------------------------------------------- inside

@@ -18,9 +18,9 @@ from pathlib import Path
 CONTROL = Path("/run/chaoslab")
 """Has the pid of the node; `manifests.CONTROL`."""
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""By either version of cgroups."""
+"""Files of the limit, by both versions of cgroups."""
 _UNLIMITED_BYTES = 1 << 60
-"""What the first version of cgroups shows is beyond this where there is no limit."""
+"""Bytes above which the first version of cgroups shows no limit."""
 _FIRST = "1000"
 """Place in the kernel's line: counts as large as the whole limit."""
 _PIECE = bytes(1 << 20)

@@ -15,11 +15,11 @@ LABEL_RUN: Final = "chaoslab/run"
 LABEL_NODE: Final = "chaoslab/node"
 LABEL_INCARNATION: Final = "chaoslab/incarnation"
 LABEL_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-"""Of a pod of an indexed Job, by Kubernetes: its number in the Job."""
+"""Label of a pod of an indexed Job, by Kubernetes: its number in the Job."""
 JOB_SET_VERSION: Final = "v1alpha2"
-"""Of the API of JobSets."""
+"""Version of the API of JobSets."""
 LABEL_ATTEMPT: Final = "jobset.sigs.k8s.io/job-restart-attempt"
-"""Of a Job of a JobSet, by that: how often it was started again."""
+"""Label of a Job, by its JobSet: number of its restarts."""
 LABEL_HOST: Final = "chaoslab/host"
 """Machine of the harness."""
 DIRECTORY: Final = "chaoslab/directory"
@@ -74,7 +74,7 @@ def label_value(word: str) -> str:
 
 
 def metadata_of(found: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Of an object as the server has it."""
+    """Metadata of an object as the server has it."""
     return mapping(found, "metadata")
 
 
@@ -89,7 +89,7 @@ def uid_of(found: Mapping[str, Json]) -> str:
 
 
 def created(found: Mapping[str, Json]) -> str:
-    """When an object was created; sorts by time."""
+    """Time of an object's creation, as text that sorts by time."""
     return str(metadata_of(found).get("creationTimestamp", ""))
 
 

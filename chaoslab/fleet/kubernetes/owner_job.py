@@ -54,5 +54,5 @@ def owner_job(manifests: Manifests, lease_s: float) -> Mapping[str, Json]:
 
 
 def renewal(until_s: float) -> dict[str, Json]:
-    """What to change in its spec so that it lives until this long after its start."""
+    """Change of its spec by which it lives until this long after its start."""
     return {_DEADLINE: ceil(until_s)}

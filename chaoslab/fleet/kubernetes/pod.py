@@ -37,7 +37,7 @@ TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
 _TICKS: Final = 100
 _PAGE: Final = 4096
 _STARTING_S: Final = 30.0
-"""How long a request to a pod waits for its start."""
+"""Time for which a request to a pod waits for its start."""
 
 
 class PodIncarnation(Pods):
@@ -77,7 +77,7 @@ class PodIncarnation(Pods):
         """Set once its container has started, or it never will."""
         self._has_ended = threading.Event()
         self._is_seen_dead = False
-        """By a shell in its pod, and not yet told: the cluster knows a second or two later."""
+        """Seen dead in its pod, not reported yet: the cluster knows a second or two later."""
         self._begin()
 
     @property
@@ -137,7 +137,7 @@ class PodIncarnation(Pods):
         )  # fmt: skip
 
     def _create(self, command: Sequence[str]) -> None:
-        """Its Job, and what that needs."""
+        """Create its Job, and the objects that it needs."""
         objects = self.run_context.run_objects
         objects.prepare(self.spec)
         job = objects.manifests.node(self.spec, self.incarnation, command, self._environment)
@@ -145,7 +145,7 @@ class PodIncarnation(Pods):
 
     @property
     def _environment(self) -> Mapping[str, str]:
-        """Of its processes."""
+        """Environment of its processes."""
         hears = {"CHAOSLAB_HEARS": "1"} if self.spec.hears else {}
         return {**self.spec.environment, NODE_MARK: self.mark, **hears}
 
@@ -166,7 +166,7 @@ class PodIncarnation(Pods):
         self._hand_over(Arrival(observe=partial(self.take, lines)))
 
     def pod_ended(self, state: PodState | None) -> None:
-        """How it ended; None: its pod is gone."""
+        """End of its container; None: its pod is gone."""
         self._has_ended.set()
         self._runs.set()
         if state is None and self._state is not None:
@@ -237,13 +237,13 @@ class PodIncarnation(Pods):
         self._send("SIGCONT", to_all=True)
 
     def _send(self, name: str, *, to_all: bool) -> None:
-        """By a command in the pod. It does nothing if the process is gone."""
+        """Send a signal by a command in the pod, which does nothing if the process is gone."""
         command = scripts.SIGNAL_ALL if to_all else scripts.SIGNAL_MAIN
         self.await_start()
         self.execute((*command, name.removeprefix("SIG")))
 
     def execute(self, command: Sequence[str], stdin: bytes | None = None) -> str | None:
-        """What a command in the pod prints; None if its container has ended."""
+        """Output of a command in the pod; None if its container has ended."""
         return unless_ended(
             lambda: self.cluster.exec(self.pod, command, stdin=stdin), lambda: self.has_exited
         )
@@ -272,12 +272,12 @@ class PodIncarnation(Pods):
             self.cluster.evict(self.pod)
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """As it was measured last; None where it is not measured (`cpu_meter`)."""
+        """Last measured CPU time; None where it is not measured (`cpu_meter`)."""
         cpu = self._cpu
         return None if cpu is None else (cpu.at_s, cpu.used_s)
 
     def measure_cpu(self) -> None:
-        """Ask its cgroup. FleetError if there is none."""
+        """Measure CPU time by its cgroup. FleetError if there is none."""
         self._cpu = CpuCount.of(self.cluster.exec(self.pod, scripts.CPU_COUNT))
 
     def probe(self) -> Observation:

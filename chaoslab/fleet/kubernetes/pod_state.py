@@ -44,15 +44,15 @@ class PodState:
     machine: str = ""
     """Node of the cluster."""
     waiting: str = ""
-    """Why it does not run yet; empty if it does or has ended."""
+    """Reason for which it does not run yet; empty if it does or has ended."""
     is_hopeless: bool = False
     """Whether it waits for what does not come by itself."""
     started_s: float | None = None
-    """Since when its container runs or ran, in s since the epoch, by the cluster's clock."""
+    """Start of its container, in s since the epoch, by the cluster's clock."""
     exit_code: int | None = None
     """128 and the number of the signal, for one that a signal ended; None while it runs."""
     reason: str = ""
-    """Why it ended, in the cluster's word: Completed, Error, OOMKilled."""
+    """Reason of its end, in the cluster's word: Completed, Error, OOMKilled."""
     container: str = ""
     image: str = ""
     image_id: str = ""
@@ -61,7 +61,7 @@ class PodState:
     is_deleted: bool = False
     """Whether its deletion was asked for."""
     disruption: str = ""
-    """Why the cluster takes it away: EvictionByEvictionAPI, DeletionByTaintManager, …"""
+    """Reason for its disruption: EvictionByEvictionAPI, DeletionByTaintManager, …"""
 
     @property
     def has_started(self) -> bool:
@@ -75,7 +75,7 @@ class PodState:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """For NODE_STARTED; the process has the number 0, for its own counts in the pod alone."""
+        """Facts for NODE_STARTED; the process has the number 0: its own counts in the pod alone."""
         return {
             "pid": 0,
             "container": self.name,
@@ -85,7 +85,7 @@ class PodState:
 
     @property
     def waiting_for(self) -> str:
-        """Why it does not run yet, in one word of the cluster."""
+        """Reason for which it does not run yet, in one word of the cluster."""
         return self.waiting.partition(":")[0]
 
     @property
@@ -100,7 +100,7 @@ class PodState:
 
 
 class Hope:
-    """Of a caller that waits for a pod to start."""
+    """Patience of a caller that waits for a pod to start."""
 
     def __init__(self) -> None:
         self._lost_s = inf
@@ -113,7 +113,7 @@ class Hope:
 
 
 def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
-    """What the cluster shows of a pod and this container of it."""
+    """State of a pod, and this container of it."""
     metadata, status = pod.metadata, pod.status
     labels = (metadata.labels if metadata else None) or {}
     number = labels.get(names.LABEL_INCARNATION, "")  # of other people's pods, it may be any text
@@ -151,7 +151,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
 
 
 def previous_of(pod: Pod, container_name: str) -> PodState | None:
-    """How the last life of a container ended that the cluster has started again in its pod."""
+    """End of the last life of a container that the cluster has restarted in its pod."""
     statuses = (pod.status.containerStatuses if pod.status else None) or []
     container = _container(statuses, container_name)
     ended = container.lastState.terminated if container and container.lastState else None
@@ -172,7 +172,7 @@ def _container(statuses: Sequence[ContainerStatus], name: str) -> ContainerStatu
 
 
 def _waiting(pod: Pod, container: ContainerStatus | None) -> str:
-    """Why it waits: the container's reason, else that of the scheduler."""
+    """Reason for its wait: the container's, else that of the scheduler."""
     waits = container.state.waiting if container and container.state else None
     if waits and waits.reason:
         return f"{waits.reason}: {waits.message}" if waits.message else waits.reason
@@ -185,7 +185,7 @@ def _waiting(pod: Pod, container: ContainerStatus | None) -> str:
 
 
 def _epoch_s(at: datetime | str | None) -> float | None:
-    """Of a time as the models have it, which may be text."""
+    """Seconds since the epoch of a time in the models, which may be text."""
     if at is None:
         return None
     moment = datetime.fromisoformat(at) if isinstance(at, str) else at

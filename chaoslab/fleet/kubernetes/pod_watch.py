@@ -27,10 +27,10 @@ _PATIENCE_S: Final = 3.0
 
 
 class PodReader:
-    """What a watch makes of a pod. Called on the watch's thread."""
+    """Reader of a pod's states. Called on the watch's thread."""
 
     def state(self, pod: Mapping[str, Json]) -> PodState:
-        """As the cluster shows it now."""
+        """Present state by the cluster."""
         return state_of(pod_of(pod))
 
     def whose(self, state: PodState) -> tuple[str, int] | None:
@@ -38,7 +38,7 @@ class PodReader:
         return state.node, state.incarnation
 
     def started(self, state: PodState) -> Callable[[], Sequence[Observation]] | None:
-        """What the fleet's thread is to do, now that it has started; None: nothing."""
+        """Task of the fleet's thread, now that it has started; None: nothing."""
         del state
         return None
 
@@ -53,7 +53,7 @@ class NumberedPods(PodReader):
     def __init__(self, replaced: Callable[[PodState], Sequence[Observation]]) -> None:
         self._replaced = replaced
         self._ran: dict[tuple[str, int], list[str]] = {}
-        """By Job and index: unique ids of its pods that ran, in order."""
+        """Unique ids of the pods that ran, in order, by Job and index."""
 
     def state(self, pod: Mapping[str, Json]) -> PodState:
         return self.numbered(super().state(pod))
@@ -79,7 +79,7 @@ class JobPods:
     def __init__(self, silent_s: Callable[[], float]) -> None:
         """`silent_s`: how long the watch has heard nothing."""
         self._states: Mapping[str, PodState] = {}
-        """By unique id; replaced as a whole, because other threads read it."""
+        """States by unique id; replaced as a whole, because other threads read it."""
         self._changed = threading.Event()
         self._silent_s = silent_s
 
@@ -90,21 +90,21 @@ class JobPods:
 
     @property
     def silent_s(self) -> float:
-        """How long the watch has heard nothing of any pod."""
+        """Time since the watch last reported any pod."""
         return self._silent_s()
 
     def wait(self, limit_s: float) -> None:
-        """Until one has changed since the last wait, at most this long."""
+        """Wait until one has changed since the last wait, at most this long."""
         self._changed.wait(limit_s)
         self._changed.clear()
 
     def see(self, state: PodState) -> None:
-        """One as it is now."""
+        """Note the present state of a pod."""
         self._states = {**self._states, state.uid: state}
         self._changed.set()
 
     def lose(self, uid: str) -> None:
-        """One is gone."""
+        """Note that a pod is gone."""
         self._states = {key: state for key, state in self._states.items() if key != uid}
         self._changed.set()
 
@@ -121,10 +121,10 @@ class PodWatch(Watch):
         self._reader = reader
         self._changed = threading.Condition()
         self._states: dict[str, PodState] = {}
-        """By unique id of the pod: as it was seen last, also of those that are gone."""
+        """Last seen state by unique id of the pod, also of those that are gone."""
         self._gone: set[str] = set()
         self._jobs: dict[tuple[str, int], JobPods] = {}
-        """By name of the Job and index, as they were asked for."""
+        """Requested pods by name of the Job and index."""
 
     def pods_of(self, job: str, index: int = 0) -> JobPods:
         """The pods of a Job with this index, now and later."""
@@ -179,7 +179,7 @@ class PodWatch(Watch):
 
 
 def changes(before: PodState | None, now: PodState) -> Iterator[str]:
-    """What happened to a pod between two looks, in order."""
+    """Changes of a pod between two looks, in order."""
     before = before or PodState(name=now.name)
     for action, was, is_now in (
         ("no_image", before.lacks_image, now.lacks_image),
@@ -194,7 +194,7 @@ def changes(before: PodState | None, now: PodState) -> Iterator[str]:
 
 
 def report(state: PodState, action: str) -> EngineReported:
-    """What is reported of a change; `reason` is the cluster's word for it."""
+    """Report of a change; `reason` is the cluster's word for it."""
     code = state.exit_code if action in ("die", "oom") else None
     reasons = {
         "evict": state.disruption, "die": state.reason, "oom": state.reason,

@@ -29,9 +29,9 @@ class RunContext(Place):
 
     run_objects: RunObjects
     arrivals: Arrivals
-    """On which the threads of pods report."""
+    """Queue of the threads of pods."""
     start_s: float
-    """How long a pod may take to start."""
+    """Longest start of a pod."""
     last_of: Callable[[str], PodState | None] = lambda _: None
     """A pod that is gone, by its name, as it was seen last."""
     pods_of: Callable[[str, int], JobPods] = lambda _, __: JobPods(lambda: inf)
@@ -97,7 +97,7 @@ class Pods(Incarnation):
 
 
 def killed(lives: Iterable[Pods]) -> Sequence[Pods]:
-    """Those that could be killed, at the end of a run whose objects are deleted anyway."""
+    """Pods that could be killed, at the end of a run whose objects are deleted anyway."""
     told: list[Pods] = []
 
     def kill(life: Pods) -> None:

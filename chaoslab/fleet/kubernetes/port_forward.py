@@ -36,7 +36,7 @@ class Channels(Protocol):
     """A websocket of the protocol, once it is open."""
 
     def send_bytes(self, data: bytes) -> None:
-        """One message; its first byte is the channel."""
+        """Send one message; its first byte is the channel."""
         ...
 
     def receive_bytes(self, timeout: float | None = None) -> bytes:
@@ -45,14 +45,14 @@ class Channels(Protocol):
 
 
 class PortStream:
-    """One connection, as far as `http.client` uses a socket. OSError where it breaks off."""
+    """One connection, with the part of a socket's interface that `http.client` uses."""
 
     def __init__(self, channels: Channels, opened: ExitStack, within_s: float) -> None:
         """Nothing is read later than `within_s` from now; `opened` is closed with it."""
         self._channels, self._opened = channels, opened
         self._deadline = time.monotonic() + within_s
         self._arrived = {_DATA: b"", _ERROR: b""}
-        """By channel, from its beginning."""
+        """Received bytes by channel, from its beginning."""
         self._taken = _PORT_BYTES
         self._users = 1
 
@@ -75,7 +75,7 @@ class PortStream:
             self._opened.close()
 
     def take(self, most: int) -> bytes:
-        """At least one byte. An end is an error: an answer says how long it is."""
+        """Take at least one byte. An end is an error: an answer says how long it is."""
         while len(self._arrived[_DATA]) <= self._taken:
             self._receive()
         found = self._arrived[_DATA][self._taken : self._taken + most]
@@ -99,7 +99,7 @@ class PortStream:
 
 
 class _Reader(io.RawIOBase):
-    """What arrives on a stream."""
+    """Received bytes of a stream."""
 
     def __init__(self, stream: PortStream) -> None:
         super().__init__()
@@ -131,13 +131,13 @@ class PodConnection(http.client.HTTPConnection):
         self._cluster, self._pod, self._within_s = cluster, pod, within_s
 
     def connect(self) -> None:
-        """By the cluster."""
+        """Connect by the cluster."""
         stream = self._cluster.open_port(self._pod, self.port, self._within_s)
         self.sock = cast("socket.socket", stream)
 
 
 class ForwardingCluster(Cluster):
-    """A namespace whose pods' ports can be reached, too."""
+    """A namespace whose pods' ports can be reached."""
 
     def open_port(self, pod: str, port: int, within_s: float) -> PortStream:
         """A connection. Missing if the pod is gone; ConnectionRefusedError comes with the first
@@ -157,5 +157,5 @@ class ForwardingCluster(Cluster):
         return PortStream(channels, opened, within_s)
 
     def way(self, pod: str, port: int) -> Way:
-        """To an API in a pod, for `http_api.call`."""
+        """Connection to an API in a pod, for `http_api.call`."""
         return lambda _, within_s: PodConnection(self, pod, port, within_s)

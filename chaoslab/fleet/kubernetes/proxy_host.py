@@ -46,15 +46,15 @@ class ProxyWatch(Watch):
         super().__init__(cluster, f"controller-uid={job_uid}", queue.Queue(1))  # nothing is put in
         self._uid = ""
         self.state: PodState | None = None
-        """As it was seen last."""
+        """Last seen state."""
         self.address = ""
-        """Of its pod, once it has one: of IPv4, if it has one of that."""
+        """Address of its pod, IPv4 if it has one; empty before."""
         self.is_gone = False
         self._refusal: Refused | None = None
 
     @property
     def ended(self) -> str:
-        """How it ended, as half a sentence; empty while it runs or was not seen yet."""
+        """How it ended, as a clause; empty while it runs or was not seen yet."""
         if self._refusal is not None:
             return f"it is not known any more whether it runs: {self._refusal}"
         state = self.state
@@ -108,7 +108,7 @@ class PodEndpoint(Endpoint):
 
     @property
     def facts(self) -> dict[str, Json]:
-        """For the undo verbs of pods."""
+        """Facts of the undo verbs of pods."""
         return {
             "server": self.server,
             "context": self.context,

@@ -24,7 +24,7 @@ from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NoSuchName, Unreac
 from chaoslab.undo.base import UndoLog
 
 _LOOK_S: Final = 2.0
-"""How often the proxy is asked for all its links: each look is a way through three servers."""
+"""Interval of the requests for all links of the proxy: each passes three servers."""
 
 
 class PodProxyClient(EmbeddedProxyClient):
@@ -37,7 +37,7 @@ class PodProxyClient(EmbeddedProxyClient):
         """Whether a call failed since this was last set to False."""
 
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
-        """One call; one that only reads is made again where its answer was lost on the way."""
+        """Make one call; one that only reads is repeated if its answer was lost."""
         asked = partial(call, self.api, method, path, body, within_s=within_s, way=self._way)
         try:
             return asked()
@@ -95,7 +95,7 @@ class ForeignProxy:
     injection: str
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """One call of its server. Unreachable if the pod is gone."""
+        """Make one call to its server. Unreachable if the pod is gone."""
         api = Endpoint(address=f"{self.pod}:{API_PORT}", token=self.token)
         try:
             return call(api, method, path, body, way=self.cluster.way(self.pod, API_PORT))

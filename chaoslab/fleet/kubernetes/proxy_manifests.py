@@ -17,7 +17,7 @@ from chaoslab.links.proxy.access import TOKEN
 
 API_PORT: Final = 8474
 PROXY: Final = "proxy"
-"""Its container, and the last word of the names of its Job and Secret."""
+"""Name of its container, and last word of the names of its Job and Secret."""
 _COMMAND: Final = ("python3", "-m", "chaoslab.links.proxy", "--port", str(API_PORT))
 _KEY: Final = "token"
 
@@ -32,7 +32,7 @@ class ProxyManifests(Manifests):
         return self.name(PROXY)
 
     def proxy_secret(self, token: str) -> Mapping[str, Json]:
-        """What opens its API."""
+        """Secret with the token of its API."""
         return {
             "apiVersion": "v1",
             "kind": "Secret",

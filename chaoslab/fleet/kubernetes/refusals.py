@@ -13,4 +13,4 @@ class Refused(FleetError):
 
 
 class Missing(Refused):
-    """There is no such object."""
+    """No such object."""

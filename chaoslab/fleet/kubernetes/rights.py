@@ -29,7 +29,7 @@ JOB_SET_RIGHTS: Final = (
          verbs=("create", "get", "list", "watch", "delete"),
          use="JobSets of the nodes, where the cluster has them and heals"),
 )  # fmt: skip
-"""Without them nodes are plain Jobs, unless the plan asks for a JobSet."""
+"""Rights without which nodes are plain Jobs, unless the plan asks for a JobSet."""
 _RUN: Final = (
     Rule(group="batch", resource="jobs",
          verbs=("create", "get", "list", "watch", "patch", "delete"),
@@ -65,15 +65,15 @@ MACHINES: Final = (
     Rule(group="", resource="nodes", verbs=("get", "patch"),
          use="node.drain: cordon and uncordon; what the cluster says of the machine"),
 )  # fmt: skip
-"""Of the whole cluster, for drains of its machines."""
+"""Rights in the whole cluster, for drains of its machines."""
 RIGHTS: Final[Mapping[str, tuple[Rule, ...]]] = MappingProxyType(
     {"kubernetes": _RUN, "namespace": _ATTACH}
 )
-"""By the kind of the fleet: those that each of its runs needs."""
+"""Rights that each run needs, by the kind of the fleet."""
 _MORE: Final = {"kubernetes": JOB_SET_RIGHTS, "namespace": ()}
-"""Those of some runs alone."""
+"""Rights of some runs alone."""
 _NAMES: Final = {"kubernetes": "chaoslab", "namespace": "chaoslab-attach"}
-"""Of their Roles, which may be in one namespace."""
+"""Names of their Roles, which may be in one namespace."""
 _WHAT: Final = {
     "kubernetes": "chaoslab run --fleet kubernetes", "namespace": "chaoslab attach namespace:NAME"
 }  # fmt: skip

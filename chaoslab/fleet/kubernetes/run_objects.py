@@ -43,9 +43,9 @@ from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog
 
 _GONE_S: Final = 90.0
-"""How long the cluster may take until the next object of a run is deleted."""
+"""Time limit until the next object of a run is deleted."""
 _STARTED_S: Final = 30.0
-"""How long the cluster may take until it counts the time of the owner Job."""
+"""Time limit until the cluster counts the time of the owner Job."""
 _START_LOOK_S: Final = 0.05
 _SUSPENDED: Final = (
     "it was suspended, as Kueue does to Jobs without a queue (`manageJobsWithoutQueueName`): "
@@ -54,9 +54,9 @@ _SUSPENDED: Final = (
 _UNTOUCHED: Final = "does the cluster's controller of Jobs run?"
 _LOOK_S: Final = 0.25
 _TOLD_S: Final = 5.0
-"""How long an object that was deleted may take to go before it is deleted once more."""
+"""Time after which a deleted object that still exists is deleted once more."""
 _RENEWALS: Final = 6
-"""How often a lease is renewed within its time."""
+"""Renewals within the time of a lease."""
 
 
 class RunObjects:
@@ -84,7 +84,7 @@ class RunObjects:
         """Jobs that were run beside nodes."""
         self._is_over = threading.Event()
         self._began_s: tuple[float, ...] = ()
-        """When the owner Job was made, by each clock."""
+        """Creation of the owner Job, by each clock."""
 
     # ---------------------------------------------------------------- beginning and end
 
@@ -116,7 +116,7 @@ class RunObjects:
         self._is_over.set()
 
     def _await_start(self) -> None:
-        """Until the cluster counts the owner Job's time: before, nothing would end the run."""
+        """Wait until the cluster counts the owner Job's time: before, nothing would end the run."""
         deadline = time.monotonic() + _STARTED_S
         while "startTime" not in mapping(
             found := self.cluster.get(JOBS, self.manifests.name()), "status"
@@ -135,7 +135,7 @@ class RunObjects:
         return self.manifests.settings.in_job_sets
 
     def _renew(self) -> None:
-        """On a thread of its own: move the owner Job's deadline on."""
+        """Extend the owner Job's deadline, on a thread of its own."""
         while not self._is_over.wait(self._lease_s / _RENEWALS):
             lived_s = max(map(sub, _now_s(), self._began_s))
             changes: dict[str, Json] = {"spec": renewal(lived_s + self._lease_s)}
@@ -145,7 +145,7 @@ class RunObjects:
                 self.lost_renewals += 1
 
     def machines_of(self, job: str) -> frozenset[str]:
-        """Where pods of a Job of the run are that is no node's."""
+        """Machines of the pods of a Job of the run that belongs to no node."""
         states = map(state_of, self.cluster.pods(f"job-name={self.manifests.name(job)}"))
         return frozenset(one.machine for one in states if not one.is_failed) - {""}
 
@@ -225,7 +225,7 @@ class RunObjects:
             self.cluster.delete(JOBS, job)
 
     def _said_by(self, job: str, within_s: float) -> str:
-        """What the pod of a Job prints until it ends."""
+        """Output of the pod of a Job until it ends."""
         deadline, hope = time.monotonic() + within_s, Hope()
         while time.monotonic() < deadline:
             for state in map(state_of, self.cluster.pods(f"job-name={job}")):
@@ -303,7 +303,7 @@ def empty(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[st
 
 
 def remains(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[str, ...]:
-    """What there is of a run now."""
+    """Existing objects of a run."""
     return tuple(map(str, _objects(cluster, run, has_job_sets)))
 
 

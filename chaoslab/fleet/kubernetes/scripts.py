@@ -17,7 +17,7 @@ The paths are those of `manifests.CONTROL`.
 from typing import Final
 
 INCARNATION: Final = "@incarnation@"
-"""In a command: the incarnation, where ENTRY has to count it."""
+"""Placeholder of the incarnation in a command, where ENTRY has to count it."""
 HOST: Final = "@host@"
 """A word of a command: the number of this host, which is that of its pod in the Job."""
 MEETING: Final = "@meeting@"
@@ -61,7 +61,7 @@ ENTRY: Final = (
 )
 """The hooks do nothing to a program until it takes them up, as with a local node."""
 SIGNAL_ALL: Final = ("/bin/sh", "-c", 'kill -s "$1" -- -1', "kill")
-"""To all processes of the pod's user, but the shell itself."""
+"""Command that signals all processes of the pod's user, but the shell itself."""
 KILL_ALL: Final = (
     "/bin/sh",
     "-c",
@@ -76,12 +76,12 @@ KILL_ALL: Final = (
     ),
     "kill",
 )
-"""It looks for some tenths of a second. The runtime ends this shell, too, soon after the node."""
+"""Takes some tenths of a second. The runtime ends this shell, too, soon after the node."""
 SIGNAL_MAIN: Final = ("/bin/sh", "-c", 'kill -s "$1" -- "$(cat /run/chaoslab/pid)"', "kill")
 LISTENS: Final = (
     "/bin/sh", "-c", 'grep -q ":$1 0*:0000 0A" /proc/net/tcp /proc/net/tcp6', "listens",
 )  # fmt: skip
-"""By the kernel's tables, in which a connection would count as refused."""
+"""Checks the kernel's tables, in which a connection would count as refused."""
 STAT: Final = ("/bin/sh", "-c", 'cat "/proc/$(cat /run/chaoslab/pid)/stat"')
 CPU_COUNT: Final = (
     "/bin/sh",

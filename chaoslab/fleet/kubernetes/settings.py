@@ -93,9 +93,9 @@ class Kubernetes:
     """Label of machines, such as kubernetes.io/hostname or that of their pool or rack: each
     learner has those of one value to itself. Needs a JobSet; empty: placed as others are."""
     start_within_s: Duration = 300.0
-    """How long a pod may take to start, its image and its machine included."""
+    """Longest start of a pod, its image and its machine included."""
     lease_s: Duration = 180.0
-    """If the harness is gone for this long, the cluster deletes everything of the run."""
+    """Time after which the cluster deletes everything of a run whose harness is gone."""
 
     default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = False
@@ -185,7 +185,7 @@ class Kubernetes:
         return partial(_by_proxy, ClusterFleets(settings=self), seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """By the learner's own rests, unless its CPU limit is asked for."""
+        """Slowing by the learner's own rests, unless its CPU limit is requested."""
         if mechanism is Mechanism.CGROUP:
             return "the CPU limit of its container, resized in place"
         return said(Mechanism.HOOK if mechanism is Mechanism.AUTO else mechanism)
@@ -246,7 +246,7 @@ class ClusterFleets:
 
     @property
     def remedies(self) -> Mapping[Ability, str]:
-        """Without a limit there is none that could be used up."""
+        """Remedy for a missing limit, which cannot be used up."""
         found = {}
         if not self.settings.limits_memory:
             what = "give the nodes a limit by fleet.memory, such as fleet.memory: 1GB"
@@ -257,7 +257,7 @@ class ClusterFleets:
         return found
 
     def explain(self) -> str:
-        """What starts nodes again in this cluster."""
+        """Sentence on who restarts nodes in this cluster."""
         if self.settings.heal is not Healer.CLUSTER:
             return ""
         with closing(self._connect()) as cluster:
@@ -295,7 +295,7 @@ class ClusterFleets:
         return connect(self.settings.context, self.settings.namespace)
 
     def pods(self) -> "PodSettings":
-        """What pods of its runs are made of. AbilityError if their image is not named."""
+        """Settings of its runs' pods. AbilityError if their image is not named."""
         from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: PLC0415
 
         asked = self.settings

@@ -18,7 +18,7 @@ from lightkube.core.exceptions import ConfigError
 LINE_MOST: Final = 1 << 21
 """Bytes of a line in a log that are kept: one that counts is shorter, and one may never end."""
 _ENDED_S: Final = 2.0
-"""How long the thread of a websocket may take to end once its socket is shut down."""
+"""Time limit of the end of a websocket's thread once its socket is shut down."""
 
 
 def split(chunks: Iterable[bytes], most: int, *, with_rest: bool) -> Iterator[bytes]:
@@ -42,10 +42,10 @@ def split(chunks: Iterable[bytes], most: int, *, with_rest: bool) -> Iterator[by
 
 
 class NetworkStream(Protocol):
-    """What an HTTP client reads from, as httpcore has it."""
+    """Stream that an HTTP client reads, as httpcore has it."""
 
     def get_extra_info(self, info: str) -> object:
-        """Such as its `socket`."""
+        """Further facts, such as its `socket`."""
         ...
 
 

@@ -60,7 +60,7 @@ class Quota(CpuShare):
         super().__init__(life.spec.name, wish.calm_cores, stressor)
         self.life, self._injection = life, wish.injection
         self._whole = limit_of(self.life.cluster.get(PODS, self.life.pod))
-        """Its limit while nothing is upon it."""
+        """Its limit without stress."""
         self._before = self._count()
 
     @property
@@ -80,12 +80,12 @@ class Quota(CpuShare):
         self._resized(self._asked)
 
     def _apply(self) -> None:
-        """Without waiting for the kubelet: training goes on, and `counts` shows what it did."""
+        """Apply without waiting for the kubelet: training goes on, `counts` shows the effect."""
         life, asked = self.life, self._asked
         unless_ended(lambda: resize(life.cluster, life.pod, asked), lambda: life.has_exited)
 
     def counts(self) -> Mapping[str, Json]:
-        """Its share, and for how long the kernel kept its threads from a core, added up."""
+        """Its share, and the time for which the kernel throttled its threads, in total."""
         now, found = self._count(), super().counts()
         if now is None or self._before is None:
             return found
@@ -106,7 +106,7 @@ class Quota(CpuShare):
         return True
 
     def _count(self) -> CpuCount | None:
-        """None if its container has ended."""
+        """Count; None if its container has ended."""
         said = self.life.execute(scripts.CPU_COUNT)
         return None if said is None else CpuCount.of(said)
 

@@ -98,7 +98,7 @@ class PodProxyFacts(PodFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodEffectFacts(PodProxyFacts):
-    """What one injection put on such a link."""
+    """Effects of one injection on such a link."""
 
     def __post_init__(self) -> None:
         PodProxyFacts.__post_init__(self)

@@ -31,11 +31,11 @@ _WATCH_S: Final = 30
 _SILENT_S: Final = 45.0
 _AGAIN_S: Final = 1.0
 _REFUSED_S: Final = 30.0
-"""How long the server may refuse a watch before it is an error: one does that has just started."""
+"""Refusals of a watch for longer are an error: a server that has just started refuses, too."""
 
 
 class Watch(ABC):
-    """Watches objects of nodes on a thread of its own, until it is closed."""
+    """Watches objects of nodes until it is closed, on a thread of its own."""
 
     resource: ClassVar[Resource]
 
@@ -44,7 +44,7 @@ class Watch(ABC):
         self._is_closing = threading.Event()
         self._heard_s = time.monotonic()
         self._refused_s = math.inf
-        """Since when the server refuses to say anything, and that was not reported."""
+        """Beginning of refusals that were not reported."""
         name = self.resource.plural
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -58,7 +58,7 @@ class Watch(ABC):
 
     @property
     def silent_s(self) -> float:
-        """How long the server has said nothing: there is nothing new, or the watch hangs."""
+        """Time since the server's last message: there is nothing new, or the watch hangs."""
         return time.monotonic() - self._heard_s
 
     # ---------------------------------------------------------------- on its thread
@@ -70,11 +70,11 @@ class Watch(ABC):
 
     @abstractmethod
     def _see(self, found: Mapping[str, Json]) -> None:
-        """One as it is now."""
+        """Note the present state of an object."""
 
     @abstractmethod
     def _lose(self, uid: str) -> None:
-        """One that was seen is gone."""
+        """Note that an object is gone."""
 
     def _run(self) -> None:
         while not self._is_closing.is_set() and not self._cluster.is_closing:
@@ -105,7 +105,7 @@ class Watch(ABC):
             self._give_up(error)
 
     def _give_up(self, refusal: Refused) -> None:
-        """That it is refused for good."""
+        """Report a final refusal."""
         hand_over(self._arrivals, Arrival(error=refusal), self._is_wanted)
 
     def _is_wanted(self) -> bool:

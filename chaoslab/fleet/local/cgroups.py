@@ -36,7 +36,7 @@ _REMOVE_S = 2.0
 
 
 class Controller(StrEnum):
-    """What a cgroup can limit."""
+    """Controller of a cgroup."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -60,7 +60,7 @@ class Home:
 def where(
     controller: Controller, *, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP
 ) -> Home | None:
-    """Where cgroups can be made; None if the kernel or the rights of this process forbid it."""
+    """Parent of new cgroups; None if the kernel or the rights of this process forbid them."""
     for place, kind, options in _mounted(mounts):
         inside = _own(membership, "" if kind == "cgroup2" else controller.value)
         if inside is None:

@@ -48,11 +48,11 @@ from chaoslab.fleet.stressors import MemoryLimit, Slowness
 from chaoslab.undo.base import UndoLog
 
 _LEFTOVERS_S = 0.5
-"""How long a second attempt at ending what a node left may take."""
+"""Time limit of a second attempt at ending leftovers of a node."""
 _BLINK_S = 0.02
-"""How often exits are looked for where the kernel has no pidfd."""
+"""Interval of the looks for exits where the kernel has no pidfd."""
 _SEARCH_S = 0.05
-"""How often workers of a launcher are looked for, while one is missing."""
+"""Interval of the looks for workers of a launcher, while one is missing."""
 
 
 class _Lacking:
@@ -69,7 +69,7 @@ class _Lacking:
 
 
 class _Abilities:
-    """Those of the class, which makes fleets (`FleetFactory`), on this machine."""
+    """Abilities of the class, which makes fleets (`FleetFactory`), on this machine."""
 
     def __get__(self, _fleet: object, kind: type) -> frozenset[Ability]:
         return abilities_of(kind)
@@ -146,7 +146,7 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
         process_tree.signal_trees(mains, signal.Signals[name], prepared)
 
     def cut_power(self, name: str) -> None:
-        """By the kernel's own way to shut a file system down."""
+        """Cut the power by the kernel's own way to shut a file system down."""
         life = self._ended_if_told(name)
         if life is not None and not life.is_over:
             raise FleetError(f"{name} lives: a power cut ends it first")
@@ -158,7 +158,7 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
         return stuck + [f"process {pid}" for life in self._unfinished for pid in life.remaining]
 
     def _end_leftovers(self) -> None:
-        """Of those that are over; what was printed meanwhile is recorded."""
+        """End leftovers of ended nodes; output from meanwhile is recorded."""
         for life in self._unfinished:
             life.end_leftovers(_LEFTOVERS_S)
             if life.spec.launches and not life.remaining:
@@ -237,7 +237,7 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
 
 
 def _pidfd(pid: int) -> int | None:
-    """None where Python or the kernel has none, or no file descriptor is left."""
+    """Pidfd of a process; None where Python or the kernel has none, or no descriptor is left."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

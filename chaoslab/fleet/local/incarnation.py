@@ -31,15 +31,15 @@ from chaoslab.fleet.nodes.process import ProcessIncarnation
 
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
-"""What a node can print while the harness is busy, without waiting."""
+"""Bytes that a node can print without waiting while the harness is busy."""
 _LEFTOVERS_S = 1.0
-"""How long the end of one node may stall the harness until its tree is gone."""
+"""Longest stall of the harness at the end of one node until its tree is gone."""
 _BIRTH_S = 5.0
-"""How long a new process may take to become the node's program."""
+"""Time in which a new process becomes the node's program."""
 
 
 class LocalProcess(ProcessIncarnation):
-    """A process that this fleet's undo log can name, whoever started it."""
+    """A process that this fleet's undo log can name, independent of its starter."""
 
     undo_pause, undo_wedge = "resume_process", "unwedge_process"
 
@@ -78,7 +78,7 @@ class LocalProcess(ProcessIncarnation):
         self._receivers = None
 
     def take_receivers(self) -> process_tree.Receivers | None:
-        """Those found beforehand, once."""
+        """Take the receivers that were found beforehand, once."""
         found, self._receivers = self._receivers, None
         return found
 
@@ -218,7 +218,7 @@ class LocalIncarnation(LocalProcess):
         return self._output.take(self._chunk())
 
     def read_all(self) -> list[Observation]:
-        """Those in all that it can have left in the pipe; a child may hold it open."""
+        """Read all bytes that it can have left in the pipe; a child may hold it open."""
         found: list[Observation] = []
         for _ in range(2 * _PIPE_BYTES // _CHUNK_BYTES):
             chunk = self._chunk()
@@ -228,7 +228,7 @@ class LocalIncarnation(LocalProcess):
         return found
 
     def _chunk(self) -> bytes:
-        """What is in the pipe now; empty when there is nothing."""
+        """Bytes in the pipe now; empty without any."""
         try:
             chunk = os.read(self.pipe, _CHUNK_BYTES)
         except BlockingIOError:

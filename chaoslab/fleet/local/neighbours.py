@@ -28,9 +28,9 @@ from chaoslab.fleet.stress.stress_process import StressProcess
 from chaoslab.fleet.stressors import MemoryLimit, Neighbours, OccupiedMemory
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is available, no stressor takes more."""
+"""Largest share of the available memory that a stressor takes."""
 _FIRST, _LIKE_OTHERS = "1000", "0"
-"""What the kernel reads of a process when it looks for one to kill."""
+"""OOM scores of a process: the first to be killed, and as any other."""
 _EATERS = 4
 """The kernel kills the largest process, and the first in line counts as large as the whole limit:
 so many share it, that none of them is."""
@@ -73,7 +73,7 @@ class Beside(StressDriver):
             one.ask(1.0)
 
     def counts(self) -> Mapping[str, Json]:
-        """What they have used and occupy, and what the machine has left."""
+        """Their usage and occupied memory, and the free memory of the machine."""
         seen = [one.look() for one in self._processes]
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
@@ -127,7 +127,7 @@ class SharedLimit(StressDriver):
             eater.ask(1.0)
 
     def counts(self) -> Mapping[str, Json]:
-        """How many processes the kernel has killed in it."""
+        """Number of processes that the kernel has killed in it."""
         return {"oom_kills": self._own.group.oom_kills} if self._own.is_there else {}
 
     @property
@@ -154,7 +154,7 @@ def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised
 
 
 def available_bytes() -> float:
-    """What the machine has left, and the limits around us, if there are any."""
+    """Available memory of the machine, and within the limits around us, if there are any."""
     return min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
 
 

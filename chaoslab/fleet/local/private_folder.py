@@ -105,7 +105,7 @@ def remove(folder: Path) -> bool:
 
 
 def abandoned() -> Iterator[Path]:
-    """Private folders of this user whose harness, whose pid is in their name, is dead."""
+    """Private folders of this user whose harness is dead, by the pid in their name."""
     for folder in _place().glob("chaoslab-private-*"):
         found = _NAME.fullmatch(folder.name)
         with suppress(OSError):

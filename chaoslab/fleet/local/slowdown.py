@@ -50,7 +50,7 @@ class Quota(CpuShare):
         self._own.group.limit_cpu(self._cores)
 
     def counts(self) -> Mapping[str, Json]:
-        """Its share, and for how long the kernel kept its threads from a core, added up."""
+        """Its share, and the time for which the kernel throttled its threads, in total."""
         return {**super().counts(), "throttled_s": round(self._own.group.throttled_s, 3)}
 
     def end(self) -> None:

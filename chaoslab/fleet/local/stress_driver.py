@@ -59,7 +59,7 @@ class OwnCgroup:
         return self._entry is not None and self.group.path.is_dir()
 
     def remove(self) -> None:
-        """Its processes go back to where they were, if it was made at all."""
+        """Move its processes back to where they were, if it was made at all."""
         if self._entry is not None:
             cgroups.remove(self.group.path, self.home.back)
             self._undo_log.close(self._entry)

@@ -155,7 +155,7 @@ def _leftovers(_: Path) -> Iterator[Leftover]:
 
 
 def _dead_cgroups() -> Iterator[Leftover]:
-    """Cgroups whose harness, by whose pid they are called, is dead."""
+    """Cgroups whose harness, by the pid in their name, is dead."""
     for path, back in cgroups.made():
         pid = path.name.partition("-")[0]
         if pid.isdecimal() and is_running(int(pid)):

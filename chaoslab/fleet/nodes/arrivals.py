@@ -17,10 +17,10 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 
 _BATCH: Final = 2048
-"""How many arrivals are taken before `poll` may return."""
+"""Most arrivals that are taken before `poll` may return."""
 _AT_ONCE: Final = 16
 _ASK_S: Final = 0.5
-"""How often a thread that waits asks whether it is still wanted."""
+"""Interval in which a waiting thread checks whether it is still wanted."""
 _Node = TypeVar("_Node")
 
 
@@ -46,7 +46,7 @@ def hand_over(arrivals: Arrivals, arrival: Arrival, is_wanted: Callable[[], bool
 
 
 def taken(arrivals: Arrivals, limit_s: float) -> Iterator[Arrival]:
-    """What has arrived, after waiting `limit_s` at most for the first of it."""
+    """Arrivals, after waiting `limit_s` at most for the first of them."""
     with suppress(queue.Empty):
         yield arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
         for _ in range(_BATCH):
@@ -65,7 +65,7 @@ def drained(chunks: "queue.SimpleQueue[bytes]") -> bytes:
 def observed(
     arrival: Arrival, troubles: list[FleetError], *, is_open: bool
 ) -> Sequence[Observation]:
-    """What it observed; its error, or that of observing, joins what `poll` will raise."""
+    """Observations of an arrival; its error, or that of observing, joins what `poll` will raise."""
     if arrival.error is not None and is_open:
         troubles.append(arrival.error)
     try:
@@ -76,7 +76,7 @@ def observed(
 
 
 def news(arrivals: Arrivals, troubles: list[FleetError], *, is_open: bool) -> list[Observation]:
-    """What has arrived, without waiting, as `observed` has it."""
+    """Present arrivals, without waiting, as in `observed`."""
     there = taken(arrivals, 0.0)
     return [one for arrival in there for one in observed(arrival, troubles, is_open=is_open)]
 

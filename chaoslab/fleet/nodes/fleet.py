@@ -55,7 +55,7 @@ _PATIENCE_S: Final = 0.5
 """How long `restart` lets a node that was told to end do so by itself. The harness waits meanwhile,
 so what the others report is stamped late."""
 _KILLED_S: Final = 20.0
-"""How long a node may take to end after SIGKILL while the others train on, the first time."""
+"""Longest end of a node after SIGKILL while the others train on, the first time."""
 
 IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
 
@@ -77,7 +77,7 @@ class NodeFleet(
     """A fleet of incarnations; what each verb promises stands in `base.Fleet` and `protocols`."""
 
     end_s_max: ClassVar[float]
-    """How long all nodes together may take to end after SIGKILL."""
+    """Longest end of all nodes together after SIGKILL."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class NodeFleet(
         self._observed: list[Observation] = []
         """Observations that `poll` has not returned yet."""
         self._troubles: list[FleetError] = []
-        """What the next `poll` that waits will raise: a verb in between has not failed for that."""
+        """Errors that the next waiting `poll` will raise: no verb in between fails for them."""
         self._is_open = True
 
     # ---------------------------------------------------------------- what differs by fleet
@@ -107,7 +107,7 @@ class NodeFleet(
 
     @abstractmethod
     def _disk(self, spec: NodeSpec) -> Disk:
-        """Where a node is to keep its files."""
+        """Disk of a node's files."""
 
     @abstractmethod
     def _signal(self, lives: Sequence[IncarnationT], name: str) -> None:
@@ -262,7 +262,7 @@ class NodeFleet(
         self._running(name).tell({"do": do, **facts})
 
     def kill_host(self, name: str, host: int) -> None:
-        """By the node's supervisor; of a node with one process, by SIGKILL to all of it."""
+        """Kill a host by the node's supervisor; a node with one process by SIGKILL to all of it."""
         life = self._running(name)
         index = host_number(life.spec, host)
         if life.spec.hosts is None:
@@ -271,7 +271,7 @@ class NodeFleet(
             self._end_by_hook(life, "SIGKILL", do="host", index=index, signal="SIGKILL")
 
     def fail_chip(self, name: str, host: int) -> None:
-        """By a test hook of the process."""
+        """Fail a chip by a test hook of the process."""
         life = self._running(name)
         self._end_by_hook(life, "SIGABRT", do="chip", index=host_number(life.spec, host))
 
@@ -318,7 +318,7 @@ class NodeFleet(
         return self._node_links.links
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        """What nodes reported and which ended; a node's last lines come before its exit."""
+        """Reports and ends of nodes; a node's last lines come before its exit."""
         self._observed += self._node_links.observed()
         self._observed += self._stress_registry.observations(self._lives.values())
         waits = self._is_open and until_s > self._place.clock.now_s()
@@ -335,7 +335,7 @@ class NodeFleet(
     # ---------------------------------------------------------------- inside
 
     def _say_started(self, begun: IncarnationT) -> None:
-        """Report its start; a fleet whose nodes take long to start does so when they have."""
+        """Report its start; a fleet whose nodes take long to start reports later."""
         self._observed.append(begun.started())
 
     def _node(self, name: str) -> Node:

@@ -43,7 +43,7 @@ class Incarnation(ABC):
         self.is_ending = False
         """The harness has sent it a signal that ends processes."""
         self.has_outlived_kill = False
-        """It was waited for after SIGKILL, and did not end."""
+        """Whether it did not end in the wait after SIGKILL."""
         self.is_paused = False
         self.is_over = False
         self.mark = f"{place.run_directory}/{spec.name}/{incarnation}"
@@ -137,7 +137,7 @@ class Incarnation(ABC):
 
     @contextmanager
     def being_ended(self, *signals: str, unless: type[FleetError]) -> Iterator[None]:
-        """It is ending, and gets these signals, unless this error is raised: then it runs on."""
+        """Note that it is ending by these signals, unless this error is raised: then it runs on."""
         before = self.is_ending, list(self._sent)
         self.is_ending = True
         for name in signals:
@@ -172,7 +172,7 @@ class Incarnation(ABC):
     def _report_exit(
         self, last: Sequence[Observation], ending: dict[str, Json], lost_bytes: int
     ) -> list[Observation]:
-        """Its last observations, then NODE_EXITED; `ending` also goes to exit.json."""
+        """Report its last observations, then NODE_EXITED; `ending` also goes to exit.json."""
         node = self.spec.name
         ending |= {"refused_lines": self._output.refused_lines, "sent": list(self._sent)}
         try:

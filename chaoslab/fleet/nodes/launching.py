@@ -25,13 +25,13 @@ from chaoslab.fleet.nodes.worker_search import WorkerSearch
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 
 _ALONE_S: Final = 2.0
-"""How long workers may run on after their launcher has ended, before it is started again."""
+"""Time for which workers may outlive their launcher before it is started again."""
 
 ProcessT = TypeVar("ProcessT", bound=ProcessIncarnation)
 
 
 class LaunchingFleet(NodeFleet[ProcessT]):
-    """A fleet of processes, of which some start others (`NodeSpec.launches`)."""
+    """A fleet of processes, some of which start others (`NodeSpec.launches`)."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         self._launchers: dict[str, str] = {}
         """The launcher of each node that has one."""
         self._searches: dict[str, WorkerSearch] = {}
-        """Of each launcher."""
+        """Search of each launcher."""
         self._started_by: dict[str, int] = {}
-        """Of each of their workers, the incarnation of the launcher that has started it."""
+        """Incarnation of the launcher that started each worker."""
 
     # ---------------------------------------------------------------- what differs by fleet
 
@@ -86,7 +86,7 @@ class LaunchingFleet(NodeFleet[ProcessT]):
     # ---------------------------------------------------------------- workers
 
     def _workers(self, launcher: ProcessT) -> dict[int, ProcessT]:
-        """Those of its workers that run, by rank."""
+        """Running workers by rank."""
         lives = (
             (rank, self._lives.get(one.name)) for rank, one in enumerate(launcher.spec.launches)
         )
@@ -129,7 +129,7 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         self._say_started(life)
 
     def _end_left_by(self, launcher: ProcessT) -> None:
-        """What still runs of the workers of a launcher that has ended."""
+        """End the remaining workers of a launcher that has ended."""
         left = list(self._workers(launcher).values())
         self._wait_for(left, _ALONE_S)
         left = [life for life in left if not life.is_over]

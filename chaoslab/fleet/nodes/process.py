@@ -23,14 +23,14 @@ from chaoslab.fleet.incarnation_files import signal_name
 from chaoslab.fleet.nodes.incarnation import Incarnation
 
 _GOING_S: Final = 1.0
-"""How long a tree that was resumed may take until all of it was seen going on."""
+"""Longest time until all of a resumed tree was seen running."""
 
 
 class ProcessIncarnation(Incarnation):
     """A process of this machine, with all below it."""
 
     identity: Identity
-    """Of the main process."""
+    """Identity of the main process."""
 
     @property
     def where(self) -> str:
@@ -48,7 +48,7 @@ class ProcessIncarnation(Incarnation):
             raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
 
     def probe(self) -> Observation:
-        """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
+        """State of its main process by the kernel; a stopped one is given time to show it."""
         seen = process_tree.look_until_stopped(self._look) if self.is_paused else self._look()
         return probed(
             self.spec.name,
@@ -69,7 +69,7 @@ class StrangersProcess(ProcessIncarnation):
     """
 
     _status: int | None = None
-    """As `waitpid` has it."""
+    """Status as `waitpid` has it."""
     _was_killed: bool = False
 
     def note_sent(self, name: str) -> None:
@@ -86,7 +86,7 @@ class StrangersProcess(ProcessIncarnation):
         return not (is_running(self.identity.pid) and is_same(self.identity))
 
     def _ending(self) -> dict[str, Json]:
-        """Exit code and signal; of one whose end was not seen, the signal that it was sent last."""
+        """Exit code and signal; if the end was not seen, the last signal that it was sent."""
         if self._status is None and self._was_killed:
             return {"exit_code": None, "signal": "SIGKILL"}
         if self._status is None:

@@ -20,7 +20,7 @@ from chaoslab.core.process_identity import Identity
 _RANKS: Final = (
     "RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK",
 )  # fmt: skip
-"""Of torchrun, Open MPI, MPICH and Slurm; one that the launcher itself has tells nothing."""
+"""Ranks by torchrun, Open MPI, MPICH and Slurm; ignored if the launcher has one itself."""
 _NAMELESS_S: Final = 1.0
 """How long enough children without a rank must have run to be taken for the workers: a process that
 was forked a moment ago has the environment of its parent."""
@@ -34,17 +34,17 @@ class WorkerSearch:
     def __init__(self, count: int) -> None:
         self._count = count
         self._passed: set[Identity] = set()
-        """Of workers without ranks: all that were beside them before."""
+        """Earlier processes beside workers without ranks."""
         self._since_s: float | None = None
 
     def find(self, launcher: Identity, known: Mapping[int, Identity]) -> Mapping[int, Identity]:
-        """Those that run now and are not `known` to."""
+        """Workers that run now and are not `known` to."""
         found = {} if self._passed else ranked_below(launcher)
         found = found or self._by_order(launcher, known)
         return {rank: one for rank, one in found.items() if rank not in known}
 
     def find_at_once(self, launcher: Identity) -> Mapping[int, Identity]:
-        """The same of a launcher whose workers have run for a while."""
+        """The same for a launcher whose workers have run for a while."""
         self._since_s = -_NAMELESS_S
         return self.find(launcher, {})
 
@@ -110,7 +110,7 @@ def rank_in(environment: Mapping[str, str], names: Iterable[str] = _RANKS) -> in
 
 
 def environment_of(one: Identity) -> Mapping[str, str]:
-    """As it was when its program started; empty if it is gone, or that may not be read."""
+    """Environment at the start of its program; empty if it is gone, or may not be read."""
     try:
         return psutil.Process(one.pid).environ()
     except psutil.Error:

@@ -21,7 +21,7 @@ from chaoslab.fleet.remote.protocol.messages import to_observation
 from chaoslab.undo.base import UndoLog
 
 _CALL_S: Final = 90.0
-"""How long a call may take: longer than an agent may be out of reach, and than a node's end."""
+"""Time limit of a call: longer than an agent may be out of reach, and than a node's end."""
 _HARMLESS: Final = frozenset({"signal", "unprepare", "resume", "unwedge", "relieve", "free_disk"})
 """Verbs that do nothing to a node that is gone."""
 _OF_ALL: Final = frozenset(
@@ -42,7 +42,7 @@ class HostCalls:
         self._is_open = False
 
     def side_by_side(self, hosts: Iterable[Host], work: Callable[[Host], Any]) -> list[Any]:
-        """What comes of work on each host; the first error is raised once all are done."""
+        """Results of work on each host; the first error is raised once all are done."""
         found = self._found(hosts, work)
         first_error(found)
         return found

@@ -39,17 +39,17 @@ from chaoslab.fleet.remote.protocol.reach import LineReader, LineWriter, Streams
 
 _log = logging.getLogger(__name__)
 Connect: TypeAlias = Callable[[], Awaitable[Streams]]
-"""A new stream to the agent; OSError or FleetError if there is none now."""
+"""Opens a new stream to the agent; OSError or FleetError if there is none now."""
 _RENEWALS: Final = 6
-"""How often in the time of a lease it is renewed, at least."""
+"""Least number of renewals in the time of a lease."""
 _RENEW_S: Final = 0.5
-"""How often it is renewed at least, so that gaps are known well enough."""
+"""Longest time between two renewals, so that gaps are known well enough."""
 _SILENT_SHARE: Final = 0.7
 """Share of a lease in which an agent that is there says something: it answers each renewal."""
 _BACKOFF_S: Final = (0.05, 2.0)
 """The first delay before the next attempt to connect, and the longest."""
 _END_S: Final = 0.5
-"""How long the end of a connection is waited for: callers stall the harness meanwhile."""
+"""Time limit of the end of a connection: callers stall the harness meanwhile."""
 _PASS_S: Final = 0.05
 """Time in which what has arrived is read, after one in which this process stalled."""
 
@@ -67,7 +67,7 @@ class AgentClient:
     """The harness's end of one agent. All methods but those that say so run on the loop."""
 
     host: str
-    """For messages."""
+    """Name of the host, for messages."""
     connect: Connect
     arrived: Callable[[Observation, int], object]
     """Told of each observation, once and in order, with its number."""
@@ -77,13 +77,13 @@ class AgentClient:
     """Told once, when the agent is lost."""
     lease_s: float
     lost_s: float
-    """How long an agent may be out of reach until it counts as lost."""
+    """Silence after which an agent counts as lost."""
     has: int = 0
     """Number of the newest observation that arrived."""
     taken: int = 0
     """Number of the newest that the receiver has taken in; set from another thread."""
     cuts: int = 0
-    """How often a connection broke."""
+    """Number of broken connections."""
     _session: str = ""
     _calls: dict[str, _Call] = field(default_factory=dict)
     _waiting: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
@@ -106,7 +106,7 @@ class AgentClient:
 
     @property
     def session(self) -> str:
-        """Which agent it is: a new one knows nothing of what an earlier one was told."""
+        """Identifies the agent: a new one does not know what an earlier one was told."""
         return self._session
 
     @property
@@ -116,7 +116,7 @@ class AgentClient:
 
     @property
     def silent_s(self) -> float:
-        """For how long nothing was heard of it."""
+        """Time since its last message."""
         return time.monotonic() - self._heard_s
 
     async def open(self) -> None:
@@ -158,7 +158,7 @@ class AgentClient:
             self._calls.pop(name, None)
 
     async def wait_for(self, answer: "asyncio.Future[Any]", answer_s: float) -> None:
-        """Until it is there; OutOfReach if the agent is silent for this long."""
+        """Wait for the answer; OutOfReach if the agent is silent for this long."""
         wait_s = _PASS_S
         while not (await asyncio.wait([answer], timeout=wait_s))[0]:
             wait_s = min(answer_s - self.silent_s, self.lost_s)
@@ -185,7 +185,7 @@ class AgentClient:
     # ---------------------------------------------------------------- connections
 
     async def _live(self, attached: "asyncio.Future[None]") -> None:
-        """Until it is closed or lost; calls never wait for a connection that is not made."""
+        """Run until it is closed or lost; calls never wait for a connection that is not made."""
         try:
             async with OwnStall(lease_s=self.lease_s).measured() as stall:
                 await self._stay_connected(attached, stall)
@@ -195,7 +195,7 @@ class AgentClient:
             self._give_up(bug, attached)
 
     async def _stay_connected(self, attached: "asyncio.Future[None]", stall: OwnStall) -> None:
-        """One connection after the other."""
+        """Make one connection after the other."""
         self._heard_s, delay_s = time.monotonic(), _BACKOFF_S[0]
         while not self._is_closed:
             try:
@@ -221,7 +221,7 @@ class AgentClient:
             delay_s = min(2 * delay_s, _BACKOFF_S[1])
 
     def _left_s(self, attached: "asyncio.Future[None]") -> float:
-        """How long an attempt to connect may take: no longer than until the agent is lost."""
+        """Time limit of an attempt to connect: no longer than until the agent is lost."""
         return max(_PASS_S, self.lost_s - self.silent_s) if attached.done() else self.lost_s
 
     async def _converse(
@@ -230,7 +230,7 @@ class AgentClient:
         writer: LineWriter,
         attached: "asyncio.Future[None]",
     ) -> None:
-        """Until this connection ends; OSError if it did before there was a greeting."""
+        """Use this connection until it ends; OSError if it ended before there was a greeting."""
         writer.write(encode({"attach": {"after": self.has}}).encode() + b"\n")
         renewal = asyncio.create_task(self._renew(writer))
         try:
@@ -273,7 +273,7 @@ class AgentClient:
 
     @property
     def _renewal_s(self) -> float:
-        """How often the lease is renewed."""
+        """Interval of the lease's renewals."""
         return min(_RENEW_S, self.lease_s / _RENEWALS)
 
     async def _renew(self, writer: LineWriter) -> None:
@@ -353,7 +353,7 @@ class AgentClient:
         self._tell_of_gap()
 
     def _settle(self) -> None:
-        """Hand out the answers whose observations have arrived."""
+        """Return the answers whose observations have arrived."""
         due = [answer for number, answer in self._waiting if number <= self.has]
         self._waiting = [one for one in self._waiting if one[0] > self.has]
         for answer in due:

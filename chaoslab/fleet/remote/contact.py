@@ -39,12 +39,12 @@ class Gap:
 
     for_s: float
     undone: tuple[str, ...] = ()
-    """What it undid meanwhile because it was overdue, as sentences."""
+    """Overdue undos by the agent meanwhile, as sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """For how long an agent and its harness trust each other without a word."""
+    """Time for which an agent and its harness trust each other without a message."""
 
     lease_s: float = 30.0
     """An agent ends everything when its lease was not renewed for this long."""
@@ -67,11 +67,11 @@ class Silence:
     _longest_s: float = 0.0
 
     def ask(self) -> None:
-        """It was sent something that it answers."""
+        """Note a request that the agent answers."""
         self._asked += 1
 
     def end(self, for_s: float, every_s: float) -> None:
-        """It said something, after this long; it was asked once in `every_s`."""
+        """Note a message after this silence; the agent was asked once in `every_s`."""
         self._longest_s = max(self._longest_s, min(for_s, self._asked * every_s))
         self._asked = 0
 
@@ -83,7 +83,7 @@ class Silence:
 
 @dataclass(slots=True, kw_only=True)
 class OwnStall:
-    """For how long this process itself stalled, and renewed no lease."""
+    """Time for which this process itself stalled, and renewed no lease."""
 
     lease_s: float
     stalled_s: float = 0.0
@@ -95,7 +95,7 @@ class OwnStall:
         return self.stalled_s >= self.lease_s
 
     def loss(self, host: str, lost_s: float, error: Exception) -> AgentLost:
-        """To raise when the agent of a host is not heard any more."""
+        """Error for an agent of a host that is silent."""
         if self.has_lapsed:
             stall = f"the harness stalled for {self.stalled_s:.1f} s"
             words = f"{stall}, and its lease of {self.lease_s:g} s was over"

@@ -32,7 +32,7 @@ from chaoslab.fleet.settings import TRIAL_S, FleetRequest, problem_in
 from chaoslab.undo.base import UndoLog
 
 _READY_S: Final = 2400.0
-"""For all that hosts may lack, libraries of an accelerator included."""
+"""Time limit of the delivery to hosts, libraries of an accelerator included."""
 
 
 class HostFleets:
@@ -40,7 +40,7 @@ class HostFleets:
 
     kind = "ssh"
     fleet: ClassVar[type[RemoteFleet]] = RemoteFleet
-    """What it makes."""
+    """Fleet that it makes."""
 
     def __init__(self, inventory: Inventory, request: FleetRequest, terms: Terms) -> None:
         self.inventory, self._request, self._terms = inventory, request, terms
@@ -54,7 +54,7 @@ class HostFleets:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do on every host. AbilityError or FleetError if one cannot be used."""
+        """Abilities on every host. AbilityError or FleetError if one cannot be used."""
         return abilities_of(self.fleet) - self._lacking
 
     def __call__(
@@ -99,7 +99,7 @@ class HostFleets:
         return reach, self._ready[reach.name][1]
 
     def more(self, host: str) -> Sequence[str]:  # noqa: ARG002 - for hosts with accelerators
-        """What a host needs beside chaoslab's own libraries, as lines of a requirements file."""
+        """Further requirements of a host, as lines of a requirements file."""
         return ()
 
     # ---------------------------------------------------------------- what hosts can do
@@ -123,7 +123,7 @@ class HostFleets:
             await reach.close()
 
     async def _tried(self) -> str | None:
-        """What is wrong with a task of the plan's own, on the host of the last learner."""
+        """Mistake in a task of the plan's own, on the host of the last learner."""
         trial = self._request.trial(NodeSite(python="python"))
         if trial is None:
             return None
@@ -139,7 +139,7 @@ class HostFleets:
     def _on_all(
         self, loop: EventLoop, work: Callable[[HostAddress], Coroutine[Any, Any, ResultT]]
     ) -> list[ResultT]:
-        """What comes of work on each host, side by side; the first error."""
+        """Results of work on each host, side by side; the first error."""
         found = loop.together(map(work, self.addresses), within_s=_READY_S)
         first_error(found)
         return [one for one in found if not isinstance(one, BaseException)]

@@ -50,9 +50,9 @@ from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
 _BATCH: Final = 2048
-"""How many observations are taken in before `poll` returns."""
+"""Most observations that are taken in before `poll` returns."""
 _LOOK_S: Final = 0.1
-"""How often it is looked for what is due, while something will be."""
+"""Interval of the looks for what is due, while something will be."""
 
 
 class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
@@ -143,7 +143,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         return self.restart(spec.name)
 
     def enlist(self, spec: NodeSpec) -> Node:
-        """As promised. Its hosts are told when they are up: at the latest before it starts."""
+        """See `Fleet.enlist`. Its hosts are told once they are up, before it starts."""
         if spec.name in self._placed:
             raise known_already(spec)
         hosts = [self.ground.hosts[name] for name in self.ground.place(spec.name)]
@@ -291,12 +291,12 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
     # ---------------------------------------------------------------- inside
 
     def _host_of(self, node: str) -> Host:
-        """Where a node is, or is to be. KeyError if it has no place."""
+        """Host of a node, present or future. KeyError if it has no place."""
         one = self._placed.get(node)
         return one.first.host if one is not None else self.ground.hosts[self.ground.place(node)[0]]
 
     def _wait_s(self, left_s: float) -> float:
-        """For how long to wait for news."""
+        """Time to wait for news."""
         if not self._is_open:
             return 0.0
         has_to_look = any(one.waits for one in self._placed.values())

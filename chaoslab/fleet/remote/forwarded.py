@@ -34,7 +34,7 @@ class ForwardsVerbs(
     HasVolumes,
     LosesPower,
 ):
-    """What an agent does by itself, as `protocols` promises."""
+    """Verbs of an agent, as in `protocols`."""
 
     @abstractmethod
     def _forward(self, verb: str, /, *names: str, **settings: Json) -> None:

@@ -27,7 +27,7 @@ class News:
     host: Host
     seen: Observation | None = None
     number: int = 0
-    """Of the observation."""
+    """Number of the observation."""
     gap: Gap | None = None
     lost: ChaoslabError | None = None
 
@@ -52,15 +52,15 @@ class Ground:
 
     loop: EventLoop
     hosts: dict[str, Host]
-    """By name; a fleet whose hosts come and go changes it."""
+    """Hosts by name; a fleet whose hosts come and go changes it."""
     place: Callable[[str], Sequence[str]]
     """Names of the hosts of a node, that of its first process first. KeyError if it has none."""
     undo_facts: Callable[[str], Mapping[str, Json]]
-    """How a later process gets to a host, by its name."""
+    """Facts by which a later process reaches a host, by its name."""
     make_ready: Callable[[HostAddress], Coroutine[Any, Any, tuple[Reach, Runs]]]
     """Brings what a host lacks: a way to it, and how chaoslab is run there."""
     news: "queue.SimpleQueue[News]"
-    """What the hosts report, to be taken by `poll`."""
+    """Reports of the hosts, to be taken by `poll`."""
     run: str
     """Name of the run on the hosts."""
     listen: str = "127.0.0.1:0"
@@ -68,7 +68,7 @@ class Ground:
     terms: Terms = field(default_factory=Terms)
 
     def add(self, reach: Reach, program: Runs) -> Host:
-        """One more host, in place of one of the same name. Nothing is started on it yet."""
+        """Add a host, in place of one of the same name. Nothing is started on it yet."""
         host = Host(
             reach=reach,
             run=self.run,

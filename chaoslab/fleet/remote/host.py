@@ -24,7 +24,7 @@ _END_S: Final = 60.0
 
 
 class Runs(Protocol):
-    """How chaoslab is run on a host; `delivery.deliver.Program` is one."""
+    """Command that runs chaoslab on a host; `delivery.deliver.Program` is one."""
 
     def command(self, *words: str) -> tuple[str, ...]:
         """A command line that runs its interpreter with these words."""
@@ -39,7 +39,7 @@ class Host:
     run: str
     """Name of the run there."""
     program: Runs
-    """How chaoslab is run there."""
+    """Command that runs chaoslab there."""
     arrived: Callable[["Host", Observation, int], object]
     back: Callable[["Host", Gap], object]
     lost: Callable[["Host", ChaoslabError], object]
@@ -71,14 +71,14 @@ class Host:
 
     @property
     def contact(self) -> tuple[str, int] | None:
-        """The present connection to its agent: session and number; None while there is none."""
+        """The present connection to its agent: session and number; None without one."""
         if not self.is_up or not self.agent.is_connected:
             return None
         return self.agent.session, self.agent.cuts
 
     @property
     def session(self) -> str:
-        """Of its agent, which knows nothing of what an earlier one was told; empty: none is up."""
+        """Session of its agent, which does not know earlier ones' calls; empty: none is up."""
         return self.agent.session if self.is_up else ""
 
     def _agent(self, command: str, *flags: str) -> tuple[str, ...]:
@@ -107,12 +107,12 @@ class Host:
         self._client = client
 
     def take(self, number: int) -> None:
-        """What arrived up to this number was taken in: its agent need not keep it. Any thread."""
+        """Note that everything up to this number was taken in: its agent drops it. Any thread."""
         if self._client is not None:
             self._client.taken = number
 
     async def give_up(self, why: str) -> None:
-        """Its agent is lost, whatever it answers; `lost` is told."""
+        """Treat its agent as lost, whatever it answers; `lost` is told."""
         if self._client is not None:
             await self._client.give_up(why)
 
@@ -162,7 +162,7 @@ class Host:
         await asked(self.reach, self._agent("halt"), within_s=_END_S)
 
     async def fetch(self) -> bytes:
-        """What the nodes have printed and said of their ends, as a tar file."""
+        """Output and ends of the nodes, as a tar file."""
         ran = await self.reach.run(self._agent("record"))
         if ran.code != 0:
             raise FleetError(f"{self.name}: its records cannot be fetched: {ran.stderr[-300:]!r}")

@@ -26,7 +26,7 @@ from chaoslab.undo.base import UndoLog
 
 _log = logging.getLogger(__name__)
 _READY_S: Final = 2400.0
-"""For all that a host may lack, libraries of an accelerator included."""
+"""Time limit of the delivery to a host, libraries of an accelerator included."""
 _START_S: Final = 120.0
 _END_S: Final = 120.0
 _OF_NODE: Final = re.compile(r"nodes/[\w-]+/\d+/[a-z]+\.(log|json)")
@@ -90,7 +90,7 @@ class HostManager:
         first_error(self._ground.loop.together(map(_start_anew, new), within_s=_START_S))
 
     def forget(self, host: Host) -> None:
-        """It is gone for good, and all that was on it."""
+        """Forget a host that is gone for good, with all that was on it."""
         if self._ground.hosts.get(host.name) is host:
             del self._ground.hosts[host.name]
             self._close_undo(host)

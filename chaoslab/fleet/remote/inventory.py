@@ -30,7 +30,7 @@ GENERATION: Final = "generation"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshSettings:
-    """How every host is reached. Nothing of ~/.ssh/config is read."""
+    """Access to every host. Nothing of ~/.ssh/config is read."""
 
     user: str = ""
     """User there; left out: the one that runs chaoslab."""
@@ -67,12 +67,12 @@ class SshSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncerPlace:
-    """Where the syncer runs."""
+    """Place of the syncer."""
 
     host: str = field(metadata={"example": "10.0.0.2"})
     """Name or address of the host, as ssh dials it."""
     address: str = ""
-    """Its own address that learners dial; left out: `host`, which must be an address then."""
+    """Address that learners connect to; left out: `host`, which must be an address then."""
     port: int = 0
     """Port that they dial, for networks that let only some through; left out: a free one."""
 
@@ -101,12 +101,12 @@ class SyncerPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerPlace:
-    """Where a learner runs, and the labels that this gives it."""
+    """Place of a learner, and the labels that this gives it."""
 
     hosts: tuple[str, ...] = ()
     """Names or addresses of its hosts, as ssh dials them; its first process runs on the first."""
     tpu: TpuEntry | None = None
-    """The Cloud TPU slice whose hosts it has, in place of `hosts`; for the fleet tpu-vm."""
+    """Cloud TPU slice with its hosts, in place of `hosts`; for the fleet tpu-vm."""
     region: str = ""
     """Label `region`: for targets, and for the profiles of links; of a slice: its zone's."""
     generation: str = ""
@@ -154,13 +154,13 @@ class Inventory:
     """All hosts of a fleet."""
 
     syncer: SyncerPlace = field(metadata={"example": "{host: 10.0.0.2}"})
-    """Where the syncer and the evaluator run."""
+    """Place of the syncer and the evaluator."""
     learners: Mapping[str, LearnerPlace] = field(
         metadata={"example": "{learner-0: {hosts: [10.0.0.3]}}"}
     )
-    """Where each learner runs, by its name in the plan."""
+    """Place of each learner, by its name in the plan."""
     ssh: SshSettings = field(default_factory=SshSettings)
-    """How hosts are reached."""
+    """Access to the hosts."""
     name: str = ""
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""

@@ -70,11 +70,11 @@ class AgentProxyHost(WithoutRules):
         return Endpoint(address=f"127.0.0.1:{here}", token=str(opened["token"]))
 
     def ended(self) -> str:
-        """By the agent's word; the proxy of a host that is lost has ended with it."""
+        """How it ended, by the agent's report; the proxy of a lost host has ended with it."""
         return f"{self.host.name} is lost" if self.is_gone else str(self._ask("proxy_ended"))
 
     def port(self, number: int = 0) -> PlacePort:
-        """That port, or one that is free there, which the agent holds. FleetError."""
+        """That port, or one that is free there, which the agent reserves. FleetError."""
         host, _, found = str(self._set_up("proxy_port", number=number)).rpartition(":")
         return PlacePort(host=host, number=int(found))
 
@@ -88,7 +88,7 @@ class AgentProxyHost(WithoutRules):
                 self._ask("close_proxy")
 
     def within_reach(self, work: Callable[[], ResultT]) -> ResultT:
-        """What comes of a call of the proxy's API. OutOfReach if its host is silent meanwhile."""
+        """Result of a call of the proxy's API. OutOfReach if its host is silent meanwhile."""
         return self._loop.run(self.host.within_reach(work), within_s=_CALL_S)
 
     def _ask(self, verb: str) -> Any:
@@ -99,7 +99,7 @@ class AgentProxyHost(WithoutRules):
 
 
 _LOOK_S: Final = 5.0
-"""How often the proxies are looked at."""
+"""Interval of the looks at the proxies."""
 
 
 class AgentProxyClient(EmbeddedProxyClient):
@@ -110,7 +110,7 @@ class AgentProxyClient(EmbeddedProxyClient):
         self._at = at
 
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
-        """One call, which is not waited for when its host falls silent."""
+        """Make one call, which is not waited for when its host falls silent."""
         return self._at.within_reach(partial(super().ask, method, path, body, within_s=within_s))
 
 
@@ -127,7 +127,7 @@ class AgentLinks(EmbeddedLinks):
         return AgentProxyClient(api, self._seed, self.at)
 
     def create_on(self, number: int, name: str, upstream: str) -> ProxiedLink:
-        """As `create`, on this port; the link itself where it is there already."""
+        """Create the link on this port, unless it exists already."""
         if name not in self._links:
             self._links[name] = self._made_on(self.at.port(number), name, upstream)
         return self._links[name]
@@ -139,7 +139,7 @@ class AgentLinks(EmbeddedLinks):
         return self._seen_troubles() and self._seen_troubles()
 
     def _seen_troubles(self) -> list[str]:
-        """None unless its agent was reached by one connection all the while."""
+        """Troubles; None unless its agent was reached by one connection throughout."""
         before = self.at.host.contact
         if self.at.is_gone or before is None or self.at.host.is_silent:
             return []
@@ -159,7 +159,7 @@ class HostLink:
         self.name, self.address = link.name, link.address
         self._carrier, self._link, self._upstream = carrier, link, upstream
         self._effects: dict[tuple[str, Direction, str], Effect] = {}
-        """By injection, direction and kind: what is to act wherever the link is."""
+        """Effects that act wherever the link is, by injection, direction and kind."""
         self._before = self._last = Counters(connections=0)
 
     def is_on_current_agent(self, host: Host) -> bool:
@@ -176,7 +176,7 @@ class HostLink:
         self._carrier, self._link = carrier, link
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """As promised. FleetError, too, while its host is lost."""
+        """See `Link.shape`. FleetError, too, while its host is lost."""
         if self._carrier.at.is_gone:
             raise FleetError(f"the link of {self.name} is gone with {self._carrier.at.host.name}")
         self._link.shape(injection, direction, effect)
@@ -184,7 +184,7 @@ class HostLink:
             self._effects[injection, direction, effect.kind] = effect
 
     def clear(self, injection: str) -> None:
-        """As promised; what was on a host that is lost is gone with it."""
+        """See `Link.clear`; effects on a lost host are gone with it."""
         if self._carrier.at.is_gone:
             self._link.pending_undos.close_all()
         else:
@@ -221,7 +221,7 @@ class HostLinks(Links):
         self._host_of: Callable[[str], Host] | None = None
         self._loop: EventLoop | None = None
         self._carriers: dict[str, AgentLinks] = {}
-        """By host, through its latest agent that was asked for a link."""
+        """Links by host, through its latest agent that was asked for one."""
         self._links: dict[str, HostLink] = {}
         self._look_s = 0.0
 
@@ -231,7 +231,7 @@ class HostLinks(Links):
         return lambda directory, *, undo_log: cls(directory, undo_log, seed)
 
     def use(self, loop: EventLoop, host_of: Callable[[str], Host]) -> None:
-        """What the fleet tells before it enters them: where nodes are."""
+        """Receive the places of nodes from the fleet, before it enters them."""
         self._loop, self._host_of = loop, host_of
 
     def __enter__(self) -> Self:
@@ -267,7 +267,7 @@ class HostLinks(Links):
         return dict(self._links)
 
     def troubles(self) -> Sequence[str]:
-        """Of all hosts, side by side; now and then, because each look is a way there and back."""
+        """Troubles of all hosts, side by side; now and then, as each look takes a round trip."""
         if time.monotonic() < self._look_s or not self._carriers:
             return ()
         self._look_s = time.monotonic() + _LOOK_S

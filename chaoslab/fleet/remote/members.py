@@ -19,12 +19,12 @@ from chaoslab.fleet.hosts_life import HostsLife, of_one_host
 from chaoslab.fleet.remote.host import Host
 
 _OF_FIRST: Final = frozenset({Kind.NODE_STRESSED, Kind.NODE_RELIEVED, Kind.NODE_COUNTED})
-"""What every member reports alike, and the first for all."""
+"""Events that all members report alike, and the first one reports for all."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One process of a node, and the agent that has it."""
+    """One process of a node, with its agent."""
 
     host: Host
     told: str = ""
@@ -68,7 +68,7 @@ class Placed:
         return 1 + max(self.node.incarnation, *self._lives, 0)
 
     def specs(self, meeting: str, secret: str) -> Iterator[NodeSpec]:
-        """What each member is started by; `meeting` is where all of them meet."""
+        """Specification of each member; `meeting` is where all of them meet."""
         for number in range(len(self.members)):
             yield (
                 of_one_host(self.spec, str(number), meeting, secret)
@@ -90,7 +90,7 @@ class Placed:
     # ---------------------------------------------------------------- observations
 
     def see(self, host: Host, seen: Observation, now_s: float) -> list[Observation]:
-        """What is to be told of an observation of the agent of one of its hosts."""
+        """Events that follow from an observation of the agent of one of its hosts."""
         number = next((n for n, one in enumerate(self.members) if one.host is host), None)
         if number is None:  # of a host that it has left
             return []
@@ -139,7 +139,7 @@ class Placed:
     def exits_of_host(
         self, host: Host, why: str, now_s: float, *, by_lease: bool = False
     ) -> list[Observation]:
-        """What is to be told when a host is lost: its member has ended."""
+        """Exits of its member on a host that is lost."""
         numbers = [n for n, one in enumerate(self.members) if one.host is host]
         if not self.node.is_alive or not numbers:
             return []

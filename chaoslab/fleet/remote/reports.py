@@ -22,7 +22,7 @@ from chaoslab.fleet.remote.members import Placed
 
 
 class Reports:
-    """What the hosts of one run report, one piece after the other."""
+    """Reports of the hosts of one run, one piece after the other."""
 
     def __init__(
         self, ground: Ground, clock: Clock, run_directory: Path, placed: Mapping[str, Placed]
@@ -32,7 +32,7 @@ class Reports:
         self._run_directory = run_directory
 
     def take(self, limit_s: float) -> list[Observation] | None:
-        """What comes of the next piece of news, after waiting for it; None if there is none."""
+        """Events of the next piece of news, after waiting for it; None without one."""
         news = self._ground.news
         try:
             return self._told(news.get(timeout=limit_s) if limit_s else news.get_nowait())
@@ -61,14 +61,14 @@ class Reports:
         return one.see(host, seen, self._clock.now_s())
 
     def _keep_last_words(self, said: NodeExited) -> None:
-        """Where people look for them, until the whole log comes from the host."""
+        """Keep last words where people look for them, until the whole log comes from the host."""
         if said.last_words:
             folder = self._run_directory / "nodes" / said.node / str(said.incarnation)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "stderr.log").write_text(f"{said.last_words}\n", encoding="utf-8")
 
     def _out_of_reach(self, host: Host, gap: Gap) -> Observation:
-        """What came before this came late, as after a time in which the harness stalled."""
+        """Report that earlier messages came late, as after a stall of the harness."""
         stalled = HarnessStalled(
             silent_s=gap.for_s,
             since_s=self._clock.now_s() - gap.for_s,

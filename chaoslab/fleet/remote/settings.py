@@ -44,7 +44,7 @@ class Ssh:
         return (self.inventory,) if self.inventory else ()
 
     def read(self) -> Inventory:
-        """The inventory. PlanError if there is none or it has mistakes."""
+        """The inventory. PlanError if it is missing or has mistakes."""
         if not self.inventory:
             raise PlanError(
                 "the ssh fleet needs an inventory of its hosts: write `--inventory fleet.yaml`, or "
@@ -89,5 +89,5 @@ class Ssh:
         return HostLinks.factory(seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """As on this machine: the hosts decide."""
+        """Slowing as on this machine: the hosts decide."""
         return said(mechanism)

@@ -59,7 +59,7 @@ class AgentFacts(Facts):
         self.access()
 
     def access(self) -> Access:
-        """How the host is reached. FleetError if that cannot be."""
+        """Access to the host. FleetError if there is none."""
         try:
             return Access(
                 host=self.host, port=self.port, user=self.user, key=self.key,
@@ -86,7 +86,7 @@ def _end(facts: AgentFacts) -> Healed:
 
 
 def _left(facts: AgentFacts) -> tuple[str, ...]:
-    """What is there, or that it cannot be seen."""
+    """Things that still exist, or that they cannot be seen."""
     try:
         found = _asked(facts, "left", within_s=_LOOK_S)
     except FleetError as error:
@@ -109,7 +109,7 @@ def _asked(facts: AgentFacts, command: str, *, within_s: float) -> dict[str, Any
 
 
 def _leftovers(_: Path) -> Iterator[Leftover]:
-    """On this machine, where it was a host itself: runs whose agent is dead."""
+    """Leftovers on this machine, as a host: runs whose agent is dead."""
     for run in find_runs(home()):
         left = sorted({what for entry in open_undos(run) for what in leftovers(entry)})
         what = f"what a host agent left ({', '.join(left[:5]) or 'an undo log'})"

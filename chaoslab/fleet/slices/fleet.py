@@ -22,7 +22,7 @@ from chaoslab.fleet.slices.manager import Hosts, SliceManager
 from chaoslab.fleet.slices.repair import Cause, RepairLimits
 
 _LOOK_S: Final = 0.2
-"""How often the manager's threads are asked while the fleet is read."""
+"""Interval of the questions to the manager's threads while the fleet is read."""
 
 
 class _Below(Protocol):
@@ -38,7 +38,7 @@ class SlicedFleet(HasSlices):
     """Mixin that adds slices to the next fleet class among the bases."""
 
     look_every_s: float = 5.0
-    """How often the provider is asked for its states."""
+    """Interval of the questions to the provider."""
     _clock: Clock
     _provider: Provider
     _limits: RepairLimits
@@ -50,7 +50,7 @@ class SlicedFleet(HasSlices):
         limits: RepairLimits,
         clock: Clock,
     ) -> None:
-        """Say whose slices they are; called once, before the fleet is entered."""
+        """Set whose slices they are; called once, before the fleet is entered."""
         self._provider, self._limits, self._clock = provider, limits, clock
 
     # ---------------------------------------------------------------- what the manager asks
@@ -86,7 +86,7 @@ class SlicedFleet(HasSlices):
             self._below.__exit__(*error)
 
     def restart(self, name: str) -> Node:
-        """A node whose slice is not up is started when that has been repaired: until then dead."""
+        """Start a node; one whose slice is not up once that has been repaired: until then dead."""
         manager = self._kept
         if name not in manager.nodes:
             return self._below.restart(name)

@@ -21,7 +21,7 @@ _AWAY = (Condition.MAINTAINED, Condition.COMING, Condition.STOPPED)
 
 @dataclass(slots=True)
 class KeptSlice:
-    """What is known of the slice of one node."""
+    """State of the slice of one node."""
 
     report: SliceReport
     is_faulted: bool = False
@@ -33,19 +33,19 @@ class KeptSlice:
     counts: Counts = field(default_factory=Counts)
     repair: SliceRepair | None = None
     said: tuple[object, ...] = ()
-    """What was last told of the repair."""
+    """Last report of the repair."""
     has_begun: bool = False
-    """Its node was started once: what is lost before is not its loss."""
+    """Whether its node was started once: earlier losses are not counted."""
     incarnation: int = 0
     """The one of its node that was started last."""
     is_alive: bool = False
     """Whether that has not ended, as far as its own fleet knows."""
     hosts_lost_s: float | None = None
-    """When it ended because its hosts did not answer any more."""
+    """Time at which it ended because its hosts did not answer any more."""
 
     @property
     def is_repaired(self) -> bool:
-        """Whether a repair goes on that has not started its node yet."""
+        """Whether a repair is going on that has not started its node yet."""
         return self.repair is not None and not (
             self.repair.is_over or self.repair.stage is Stage.TRIAL
         )
@@ -75,7 +75,7 @@ class KeptSlice:
         return Cause.FAILURE if is_failure else Cause.PREEMPTION
 
     def news_of_repair(self) -> Iterator[Observation]:
-        """What its repair has come to, if that was not told yet."""
+        """Progress of its repair, if that was not reported yet."""
         repair = self.repair
         if repair is None:
             return

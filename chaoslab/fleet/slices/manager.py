@@ -40,12 +40,12 @@ from chaoslab.fleet.slices.watch import SliceWatch, reported
 
 _log = logging.getLogger(__name__)
 _MAY_BE_DONE = (Refusal.UNAVAILABLE, Refusal.OTHER)
-"""After such a refusal of a call it may have been carried out all the same."""
+"""Refusals after which a call may still have been carried out."""
 _THREADS = 8
 
 
 class Hosts(Protocol):
-    """What the manager asks of the fleet whose nodes run on the slices."""
+    """Interface to the fleet whose nodes run on the slices."""
 
     def make_ready(self, name: str, hosts: Sequence[ProvidedHost]) -> None:
         """Make these hosts ready for the next incarnation of a node; another thread may ask.
@@ -79,7 +79,7 @@ class _Acting:
     step: Step
     future: "Future[str]"
     is_taken_in: bool = False
-    """Of a start: its hosts were taken in, and are being started."""
+    """Whether the hosts of a start were taken in, and are being started."""
 
 
 class SliceManager:
@@ -119,11 +119,11 @@ class SliceManager:
         return tuple(self._slices)
 
     def condition(self, name: str) -> Condition:
-        """Of the slice of a node, by the provider's last word."""
+        """Condition of the slice of a node, by the provider's last report."""
         return self._slices[name].report.condition
 
     def note_begun(self, name: str, incarnation: int) -> None:
-        """Its node was started: from now on a loss of its slice is repaired."""
+        """Note the start of its node: from now on a loss of its slice is repaired."""
         known = self._slices[name]
         known.has_begun, known.is_alive, known.incarnation = True, True, incarnation
         known.hosts_lost_s = None
@@ -153,7 +153,7 @@ class SliceManager:
             raise FleetError("; ".join(refused))
 
     def repair(self, name: str, cause: Cause, now_s: float) -> bool:
-        """Let go of the slice of a node, and bring it back; whether a repair goes on now."""
+        """Release the slice of a node, and replace it; whether a repair is going on now."""
         known = self._slices.get(name)
         if known is None:
             return False
@@ -177,7 +177,7 @@ class SliceManager:
         return False
 
     def hear(self, seen: Sequence[Observation], now_s: float) -> None:
-        """What nodes reported and which ended."""
+        """Note reports and ends of nodes."""
         for one in seen:
             known, said = self._slices.get(one.source), one.payload
             if known is None or not isinstance(said, LearnerStep | NodeExited):
@@ -297,7 +297,7 @@ class SliceManager:
         return ""
 
     def _do(self, repair: SliceRepair, step: Step) -> str:
-        """One step, on another thread; of a request the name of the slice."""
+        """Take one step, on another thread; for a request the name of the slice."""
         name = repair.node
         match step:
             case Step.CLEAR:
@@ -311,7 +311,7 @@ class SliceManager:
         return ""
 
     def _abandon(self, name: str) -> None:
-        """What a repair that was given up has asked for must not come and cost."""
+        """Withdraw the requests of a repair that was given up, as they would cost."""
         try:
             self._provider.delete(name)
         except FleetError as error:

@@ -27,11 +27,11 @@ AGAIN_S_MAX: Final = 60.0
 LATE_S: Final = 60.0
 """A state that an accepted call or a lost host should have changed may be told for this long."""
 _WORD_S: Final = 10.0
-"""How long after the end of a node the provider may say that it has taken its slice."""
+"""Time after the end of a node in which the provider may report that it has taken its slice."""
 
 
 class Cause(StrEnum):
-    """Why a slice is repaired."""
+    """Reason for the repair of a slice."""
 
     FAULT = "fault"
     """A fault of the plan: no budget counts it."""
@@ -42,14 +42,14 @@ class Cause(StrEnum):
 
 
 class Stage(StrEnum):
-    """How far a repair is."""
+    """Stage of a repair."""
 
     BEGUN = "begun"
     CLEARED = "cleared"
-    """What was left of the former slice is being deleted."""
+    """The rest of the former slice is being deleted."""
     REQUESTED = "requested"
     WAITING = "waiting"
-    """In the provider's queue."""
+    """Waiting in the provider's queue."""
     COMING = "coming"
     """Being created, started or maintained."""
     UP = "up"
@@ -61,7 +61,7 @@ class Stage(StrEnum):
 
 
 class Step(StrEnum):
-    """What is to be done next."""
+    """Next action."""
 
     CLEAR = "clear"
     """Delete the slice and its request."""
@@ -101,7 +101,7 @@ class RepairLimits:
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
-    """What the repairs of a node have used up, over the whole run."""
+    """Budget that the repairs of a node have used, over the whole run."""
 
     preemptions: int = 0
     failures: int = 0
@@ -128,18 +128,18 @@ class SliceRepair:
     answer is lost.
     """
     detail: str = ""
-    """Why it was given up, or what the provider said last."""
+    """Reason for giving up, or the provider's last text."""
     expected: str = ""
     """Name of the slice that was requested; reports of others are of former ones."""
     _since_s: float = 0.0
-    """When the stage began."""
+    """Beginning of the stage."""
     _not_before_s: float = 0.0
     _again_s: float = AGAIN_S
     _is_acting: bool = False
     """A step was given out, and nothing was told of it yet."""
     _must_clear: bool = False
     _ended_s: float | None = None
-    """When the node ended on trial."""
+    """End of the node on trial."""
 
     def __post_init__(self) -> None:
         self._since_s = self.begun_s
@@ -180,7 +180,7 @@ class SliceRepair:
         return self._follow(report, now_s)
 
     def _first(self, report: SliceReport, now_s: float) -> Step | None:
-        """What is left of the slice decides how it is replaced."""
+        """First step, by what is left of the slice."""
         if report == self.before and now_s - self.begun_s < LATE_S and not self._must_clear:
             return None
         match report.condition:
@@ -250,7 +250,7 @@ class SliceRepair:
     # ---------------------------------------------------------------- what came of it
 
     def done(self, step: Step, now_s: float, *, resource: str = "") -> None:
-        """It was accepted; of a request the name of the slice that is to come."""
+        """Note that a step was accepted; of a request the name of the slice that is to come."""
         self._is_acting = False
         match step:
             case Step.CLEAR:
@@ -266,7 +266,7 @@ class SliceRepair:
                 self._move(Stage.TRIAL, now_s)
 
     def refused(self, step: Step, refusal: Refusal | None, why: str, now_s: float) -> None:
-        """It was refused, by the provider (with a code) or by the hosts; it is tried again."""
+        """Note a refusal by the provider (with a code) or by the hosts; the step is tried again."""
         self._is_acting = False
         self.detail = why
         self.may_come |= step is Step.REQUEST and refusal is not None
@@ -298,7 +298,7 @@ class SliceRepair:
     # ---------------------------------------------------------------- inside
 
     def _again(self, cause: Cause, now_s: float, why: str) -> None:
-        """From the beginning, with another slice."""
+        """Begin anew, with another slice."""
         self._count(cause)
         self.cause, self.detail = cause, why
         self._must_clear, self._ended_s = True, None

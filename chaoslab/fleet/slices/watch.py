@@ -79,7 +79,7 @@ class SliceWatch:
 
 
 def reported(report: SliceReport) -> Observation:
-    """What the provider says, for the record."""
+    """Report of the provider, for the record."""
     return Observation.of(
         report.node,
         ProviderReported(

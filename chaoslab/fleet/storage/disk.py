@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 SOURCE = b"chaoslab"
-"""What the table of mounts calls a volume of ours."""
+"""Source of our volumes in the table of mounts."""
 KIND = b"tmpfs"
 ROOM = "size=50%"
 """Share of the machine's memory, allocated when it is written to."""
@@ -91,7 +91,7 @@ def _damage(path: Path, how: str) -> Measured:
 
 
 def _look(path: Path) -> Measured:
-    """What is on the disk now; nulls when the file is not there."""
+    """Present state of a file on the disk; nulls without the file."""
     if not path.exists():
         return {"bytes": None, "digest": None}
     size, digest = 0, blake2b(digest_size=_DIGEST_BYTES)
@@ -155,7 +155,7 @@ def free(folder: Path) -> Space:
 
 
 def measure(folder: Path) -> Space:
-    """What the kernel says of the volume that holds the folder."""
+    """Sizes of the volume with the folder, by the kernel."""
     said = os.statvfs(folder)
     return Space(total_bytes=said.f_blocks * said.f_frsize, free_bytes=said.f_bfree * said.f_frsize)
 

@@ -136,7 +136,7 @@ class FilesHere:
         (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
 
     def cut_power(self) -> Cut:
-        """By the shutdown call of the file system."""
+        """Cut the power by the shutdown call of the file system."""
         return volume.cut_power(self._folder)
 
     def take_volume(self) -> None:

@@ -51,17 +51,17 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """What a power cut did."""
+    """Result of a power cut."""
 
     refused: str | None
-    """What the kernel said to a write after it; None if it took the write."""
+    """Error of a write after it; None if it succeeded."""
     files: int
-    """How many there were before."""
+    """Number of files before."""
     lost: tuple[Changed, ...]
 
 
 def why_not() -> str:
-    """What this machine lacks for it; empty if nothing. The right to mount is for others to ask."""
+    """What this machine lacks for it; empty if nothing. The right to mount is checked elsewhere."""
     if not Path("/dev/loop-control").exists():
         return "no loop devices (/dev/loop-control)"
     kinds = Path("/proc/filesystems").read_text(encoding="ascii").split()
@@ -169,7 +169,7 @@ def _run(*words: str) -> None:
 
 
 def _refusal(folder: Path) -> str | None:
-    """What is said to a write now."""
+    """Error of a write now."""
     try:
         (folder / ".after-the-cut").touch()
     except OSError as error:

@@ -73,7 +73,7 @@ def free(folder: Path) -> Space:
 
 
 def measure(folder: Path) -> Space:
-    """What the kernel says of the volume that holds the folder; FleetError if it says nothing."""
+    """Sizes of the volume with the folder, by the kernel; FleetError without an answer."""
     with _told("measured", folder):
         return disk.measure(folder)
 
@@ -84,7 +84,7 @@ def is_mounted(folder: Path) -> bool:
 
 
 def mounted() -> list[str]:
-    """Where volumes of ours are mounted now, on the whole machine."""
+    """Present mount points of our volumes, on the whole machine."""
     try:
         lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:

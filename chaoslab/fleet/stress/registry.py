@@ -70,7 +70,7 @@ class StressDriver(ABC):
         """Called many times a second."""
 
     def counts(self) -> Mapping[str, Json]:
-        """What it measures itself; each key ends in its unit."""
+        """Measurements of its own; each key ends in its unit."""
         return {}
 
     @property
@@ -143,11 +143,11 @@ class StressRegistry(Generic[LifeT]):
     """Makes the driver of a stressor; FleetError if there is none."""
     _active: dict[tuple[str, str], _ActiveStress[LifeT]] = field(default_factory=dict)
     _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
-    """By node, without stress: incarnation, time, and CPU seconds used until then."""
+    """Incarnation, time, and CPU seconds used by then, without stress, by node."""
     _calm: dict[str, float] = field(default_factory=dict)
-    """By node: last known CPU seconds per second without stress."""
+    """Last known CPU seconds per second without stress, by node."""
     _steps_s: dict[str, deque[float]] = field(default_factory=dict)
-    """By node: latest step times that it reported without stress."""
+    """Latest step times that a node reported without stress, by node."""
     _observations: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
 

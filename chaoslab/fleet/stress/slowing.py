@@ -66,7 +66,7 @@ class Resting(Protocol):
         ...
 
     def tell(self, facts: Mapping[str, Json]) -> None:
-        """One line on its standard input; FleetError if no process reads there."""
+        """Write one line to its standard input; FleetError if no process reads there."""
         ...
 
 

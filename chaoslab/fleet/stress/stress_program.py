@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping
 
 TICK_S = 0.02
-"""How often a duty cycle looks. Shorter is inaccurate, longer makes a node stutter."""
+"""Interval of a duty cycle. Shorter is inaccurate, longer makes a node stutter."""
 _CREDIT_TICKS = 5
 """Ticks for which a node may save up the share that it did not use."""
 _PAGE_BYTES = 4096
@@ -154,7 +154,7 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def children(pid: int) -> list[int]:
-    """Of its main thread, as a learner of several hosts has; none where the kernel lists none."""
+    """Children of its main thread, as a learner of several hosts has; none if not listed."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
             return [int(word) for word in listed.read().split()]

@@ -19,15 +19,15 @@ class Generation:
     """A generation of TPUs, by the first part of its accelerator types."""
 
     name: str
-    """As in labels: v5e, v6e."""
+    """Name in labels: v5e, v6e."""
     sizes: tuple[int, ...]
     """The numbers that its types have."""
     cubes: int = 0
     """Further sizes are up to this many whole cubes."""
     cores_per_count: int
-    """What the number in a type is divided by to get chips."""
+    """Divisor of the number in a type that gives chips."""
     single_host_chips: int
-    """At most this many chips are on a single host; larger slices have hosts of four."""
+    """Most chips on a single host; larger slices have hosts of four."""
 
     def has(self, size: int) -> bool:
         """Whether there is a type with this number."""
@@ -79,7 +79,7 @@ class Accelerator:
 
 
 def accelerator(type_: str) -> Accelerator:
-    """The accelerator of a type. PlanError if it is none that is known."""
+    """Accelerator of a type. PlanError if it is not known."""
     found = _TYPE.fullmatch(type_)
     generation = _GENERATIONS.get(found[1]) if found else None
     if found is None or generation is None:

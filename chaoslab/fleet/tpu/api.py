@@ -88,7 +88,7 @@ class CloudTpu:
         return [_request(one, zone) for page in pages for one in page.queued_resources]
 
     def operation(self, name: str) -> Operation:
-        """How far an operation is."""
+        """State of an operation."""
         asked = operations_pb2.GetOperationRequest(name=name)
         found = self._repeated(lambda: self._client.get_operation(asked, timeout=CALL_S))
         failed = found.done and found.HasField("error")

@@ -41,6 +41,6 @@ def claim(cloud: Cloud) -> None:
 
 
 def _lock_of(cloud: Cloud) -> Path:
-    """Names were checked by forms without a slash; an emulator has slices of its own."""
+    """Path of a lock. Names were checked to have no slash; an emulator has slices of its own."""
     words = filter(None, (cloud.project, cloud.name, cloud.endpoint))
     return Path.home() / ".chaoslab" / "fleets" / f"{'.'.join(words)}.lock"

@@ -67,7 +67,7 @@ class TpuEntry:
     """Script that each of its hosts runs as root when it boots, such as one that installs Python
     3.11; it is part of the request."""
     libraries: tuple[str, ...] = ("jax[tpu]",)
-    """What its hosts need beside chaoslab's own libraries, as lines of a requirements file."""
+    """Requirements of its hosts beside chaoslab's own, as lines of a requirements file."""
 
     def __post_init__(self) -> None:
         accelerator(self.type)
@@ -107,7 +107,7 @@ class Cloud:
     """Names the fleet, and labels all that is created for it."""
     project: str
     slices: Mapping[str, TpuEntry]
-    """By learner."""
+    """Slices by learner."""
     lifetime_s: Duration
     """How long its slices may exist."""
     repair: RepairLimits = field(default_factory=RepairLimits)

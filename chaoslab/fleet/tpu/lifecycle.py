@@ -115,7 +115,7 @@ def _retried(
     look: Callable[[], _T], until_s: float, sleep: Callable[[float], None],
     now_s: Callable[[], float],
 ) -> _T:  # fmt: skip
-    """What is seen, as soon as the provider answers. ProviderError when the time is over."""
+    """Result of `look`, once the provider answers. ProviderError when the time is over."""
     while True:
         try:
             return look()

@@ -22,19 +22,19 @@ class Call:
     verb: str
     node: str
     id: str
-    """Of the slice."""
+    """Id of the slice."""
     zone: str
 
 
 class Operations:
-    """Those of one fleet. Its methods may be called from several threads."""
+    """Operations of one fleet. Its methods may be called from several threads."""
 
     def __init__(self, api: "CloudTpu") -> None:
         self._api = api
         self._calls: dict[str, Call] = {}
-        """By operation."""
+        """Calls by operation."""
         self._failed: dict[str, tuple[Call, str]] = {}
-        """By id: the last call that failed, and why."""
+        """Last failed call and its error, by id."""
 
     def begin(self, operation: str, call: Call) -> None:
         """A call on a slice was accepted; what failed there before counts no more."""
@@ -56,11 +56,11 @@ class Operations:
         yield from [call for call, _ in list(self._failed.values())]
 
     def failure(self, id_: str) -> str:
-        """Why the last call on a slice failed, as far as it was followed; empty if it did not."""
+        """Error of the last call on a slice, as far as it was followed; empty without one."""
         return self._failed[id_][1] if id_ in self._failed else ""
 
     def forget(self, node: str) -> None:
-        """What failed on slices of a node counts no more."""
+        """Forget failures on slices of a node."""
         for call in self.failed():
             if call.node == node:
                 self._failed.pop(call.id, None)

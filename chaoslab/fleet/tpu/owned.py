@@ -13,7 +13,7 @@ from chaoslab.fleet.tpu.resources import Request, Slice
 FLEET: Final = "chaoslab-fleet"
 NODE: Final = "chaoslab-node"
 UNTIL: Final = "chaoslab-until"
-"""When the fleet's time is over, in s since the epoch."""
+"""Label with the end of the fleet's time, in s since the epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,12 @@ class Owned:
 
     @property
     def condition(self) -> Condition:
-        """What it is good for."""
+        """Its condition."""
         return condition(self.slice, self.request)
 
     @property
     def ends_s(self) -> float:
-        """When its time is over, in s since the epoch."""
+        """End of its time, in s since the epoch."""
         labels = self.slice.labels if self.slice else self.request.labels if self.request else {}
         until = labels.get(UNTIL, "")
         return float(until) if until.isdecimal() else math.inf
@@ -64,7 +64,7 @@ _OF_REQUEST: Final[Mapping[str, Condition]] = {
     "SUSPENDING": Condition.ABSENT,
     "SUSPENDED": Condition.ABSENT,
 }
-"""Of a request without a slice; ACTIVE contradicts that."""
+"""Condition of a request without a slice; ACTIVE contradicts that."""
 _SUSPENDED: Final = ("SUSPENDING", "SUSPENDED")
 
 

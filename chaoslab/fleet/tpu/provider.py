@@ -55,10 +55,10 @@ class TpuProvider:
         self._names: set[str] = set()
         """Ids that the fleet has, or had."""
         self._unanswered: dict[str, str] = {}
-        """By node: the id of a request that may not have arrived."""
+        """Id of the request that may not have arrived, by node."""
         self._operations = Operations(api)
         self._ends_s = math.inf
-        """When the time of its slices is over, by their labels."""
+        """End of its slices' time, by their labels."""
 
     @property
     def nodes(self) -> Sequence[str]:
@@ -172,7 +172,7 @@ class TpuProvider:
                 raise
 
     def failure_of(self, id_: str) -> str:
-        """Why the last call on this slice failed after it was accepted; empty if it did not."""
+        """Error of the last accepted call on this slice; empty without one."""
         self._operations.follow()
         return self._operations.failure(id_)
 
@@ -253,7 +253,7 @@ class TpuProvider:
         )
 
     def _difference(self, node: str, slice_: Slice | None) -> str:
-        """Where a slice is not what the inventory says by now, as a sentence; empty if it is."""
+        """Difference of a slice from the inventory, as a sentence; empty without one."""
         wanted = self.cloud.slices[node].type
         if slice_ is None or slice_.type in ("", wanted):
             return ""
@@ -261,7 +261,7 @@ class TpuProvider:
 
 
 def _short(number: int) -> str:
-    """In base 36; of times until 2059 always six digits, so that names sort by time."""
+    """Number in base 36; of times until 2059 always six digits, so that names sort by time."""
     digits = ""
     while number:
         number, rest = divmod(number, 36)

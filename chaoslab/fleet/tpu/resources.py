@@ -38,7 +38,7 @@ class Request:
     detail: str = ""
     slices: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Those of its slices."""
+    """Labels of its slices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.undo.base import UndoLog
 
 _READY_S: Final = 2400.0
-"""For all that a new host lacks, libraries of an accelerator included."""
+"""Time limit of the delivery to a new host, libraries of an accelerator included."""
 Bring: TypeAlias = Callable[[str, Sequence[ProvidedHost]], Coroutine[Any, Any, list[HostAddress]]]
 """Brings what the new hosts of a node lack; where they are."""
 
@@ -40,7 +40,7 @@ class TpuVmFleet(SlicedFleet, RemoteFleet):
     _bring: Bring
     _ready: dict[str, list[HostAddress]]
     _agents: dict[str, Callable[[], None]]
-    """By node: what starts the agents of its new hosts."""
+    """Starts the agents of a node's new hosts, by node."""
 
     def use_hosts(self, bring: Bring) -> None:
         """Say how new hosts are made ready; called once, before the fleet is entered."""

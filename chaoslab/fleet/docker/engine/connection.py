@@ -32,11 +32,11 @@ except ImportError as error:
 
 
 ASK_S: Final = 60.0
-"""How long the engine may take for one answer; the death of a container is one of the longest."""
+"""Time limit of one answer; the death of a container takes longest."""
 _AGAIN_S: Final = 5.0
-"""How long one may that did not answer in time when it was asked last: a run still has to end."""
+"""Time limit of an engine that did not answer the last time: a run still has to end."""
 _SILENT: Final[set[str]] = set()
-"""Where those are."""
+"""Engines that did not answer the last time, by address."""
 _API_LEAST: Final = (1, 41)
 _BY_SSH: Final = "ssh://"
 
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Missing(FleetError):
-    """There is no such container, network, volume or image."""
+    """No such container, network, volume or image."""
 
 
 class Conflict(FleetError):
@@ -70,7 +70,7 @@ class EngineConnection:
         self._client = client
         self._tunnels = ExitStack()
         self.url = url
-        """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
+        """Address of the engine: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
         self._tunnel = tunnel
         if tunnel is not None:
             self._tunnels.callback(tunnel.close)
@@ -124,7 +124,7 @@ class EngineConnection:
 
     @contextmanager
     def _asked(self, what: str) -> Iterator[None]:
-        """What the SDK raises, as FleetError that says what was asked and answered."""
+        """Raise errors of the SDK as FleetError, with the question and the answer."""
         words = f"the Docker engine at {self.url} was asked {what}"
         self._client.api.timeout = _patience_s(self.url)
         try:
@@ -141,7 +141,7 @@ class EngineConnection:
 
 
 def _client(url: str, limit_s: float) -> "docker.DockerClient":
-    """Of the SDK, which has asked which version of the API is spoken."""
+    """Client of the SDK, which has negotiated the version of the API."""
     _require_listener(url)
     environment = {**os.environ, "DOCKER_HOST": url}
     return docker.DockerClient.from_env(
@@ -172,13 +172,13 @@ def labelled(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
 
 
 def _why(error: BaseException, tunnel: Tunnel | None) -> str:
-    """What it says; where no engine answered, what ssh has to say of that, too."""
+    """Error text; where no engine answered, with that of ssh."""
     error_text = "" if tunnel is None or isinstance(error, APIError) else tunnel.error_text
     return f"{_said(error)}; ssh: {error_text}" if error_text else _said(error)
 
 
 def _bottom(error: BaseException) -> BaseException:
-    """Of wrappers around wrappers, the innermost: it says what was in the way; an engine's word."""
+    """Innermost cause of wrapped errors, such as the engine's own message."""
     wrapped = () if isinstance(error, APIError) else (error.__cause__, *error.args)
     inner = next((one for one in wrapped if isinstance(one, BaseException) and str(one)), None)
     return error if inner is None else _bottom(inner)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a container may use at most."""
+    """Limits of a container."""
 
     cpus: float
     memory_bytes: int
@@ -30,7 +30,7 @@ class ContainerSpec:
     command: tuple[str, ...]
     limits: Limits
     network: str
-    """Its name; `none`, or `container:NAME`: the one that another container is in."""
+    """Name of its network; `none`, or `container:NAME`: the one of another container."""
     aliases: tuple[str, ...] = ()
     """Names under which the network knows it."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -38,17 +38,17 @@ class ContainerSpec:
     volumes: Mapping[str, str] = field(default_factory=dict)
     """Named volume, or a folder of the engine's machine, to where the container sees it."""
     read_only: frozenset[str] = frozenset()
-    """Of those, the ones that it may not write to."""
+    """Mounts to which it may not write."""
     hears: bool = False
     """Whether its standard input stays open for an attached client."""
     published: int | None = None
     """A port of it that this machine must reach; see `Engine.reached`."""
     capabilities: tuple[str, ...] = ()
-    """What its root may do of all that root may: nothing, unless it is said."""
+    """Capabilities of its root; none unless they are named."""
     is_root: bool = False
     """Whether it runs as root of the engine's machine, and not as the image's own user."""
     share: int = 1
-    """For how many it counts where containers compete for the cores."""
+    """Number of containers that it counts as in the competition for cores."""
     is_first_to_go: bool = False
     """Whether the kernel kills it before all others when the machine has no memory left."""
     sysctls: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class ContainerSpec:
 
     @property
     def has_network(self) -> bool:
-        """Whether it is on a network by itself, under names of its own."""
+        """Whether it is on a network by itself, under its own names."""
         return self.network != "none" and not self.network.startswith("container:")
 
 
@@ -67,14 +67,14 @@ class Seen:
     status: str
     """created, running, paused, restarting, removing, exited or dead."""
     pid: int
-    """Of its first process on the engine's machine; 0 while there is none."""
+    """Pid of its first process on the engine's machine; 0 without one."""
     exit_code: int
     was_out_of_memory: bool
     started_at: str
     image: str
     """The id of what it runs."""
     address: str
-    """Its IP address on its network; empty while it has none."""
+    """IP address on its network; empty without one."""
 
     @property
     def is_alive(self) -> bool:
@@ -83,24 +83,24 @@ class Seen:
 
     @property
     def started_s(self) -> float:
-        """When it was started, in seconds since the epoch; 0 if the engine does not say."""
+        """Time of its start, in seconds since the epoch; 0 if the engine does not report it."""
         return epoch_s(self.started_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeAs:
-    """What a container runs, and where it is connected."""
+    """Command and networks of a container."""
 
     id: str
     command: tuple[str, ...]
     networks: Mapping[str, tuple[str, ...]]
-    """Its names on each network that it is on."""
+    """Its names on each of its networks."""
     addresses: Mapping[str, str]
-    """Its address on those networks on which it was given one."""
+    """Its addresses on networks that gave it one."""
 
 
 def epoch_s(stamp: str) -> float:
-    """Seconds since the epoch of an engine's time; 0 if it is none."""
+    """Seconds since the epoch of an engine's time; 0 for another text."""
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except ValueError:
@@ -114,11 +114,11 @@ class Usage:
     memory_bytes: int
     cpu_s: float
     at_s: float = 0.0
-    """When this was said, on this machine's monotonic clock."""
+    """Time of the report, on this machine's monotonic clock."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
-        """What one line of an engine's statistics says, with cgroup v1 (total_rss) or v2 (anon)."""
+        """Parse a line of an engine's statistics, with cgroup v1 (total_rss) or v2 (anon)."""
         memory = found.get("memory_stats") or {}
         details = memory.get("stats") or {}
         resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))

@@ -38,18 +38,18 @@ __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "MadeAs", "Missin
 
 CPU_PERIOD_US: Final = 50_000
 CPU_SHARES: Final = 1024
-"""What one container counts for where containers compete for the cores."""
+"""CPU shares of one container in the competition for cores."""
 OOM_SCORE_MOST: Final = 1000
 _PAUSE_S: Final = 0.05
 _NOT_FROZEN: Final = "unable to freeze"
 _FREEZES: Final = 5
-"""How often a container is tried that could not be frozen."""
+"""Attempts to freeze a container."""
 _MAY_MOUNT: Final = ("apparmor=unconfined",)
 """AppArmor's own profile for containers forbids it, whatever else they may."""
 
 
 class Engine(Stores):
-    """One engine. Every verb raises FleetError with what was asked; `Missing` if it is gone."""
+    """One engine. A verb raises FleetError with the request; `Missing` if the object is gone."""
 
     # ---------------------------------------------------------------- the engine itself
 
@@ -68,7 +68,7 @@ class Engine(Stores):
         return self.url.startswith("unix:")
 
     def facts(self) -> Mapping[str, Json]:
-        """What it says of itself: Version, ApiVersion, NCPU, MemTotal, CgroupVersion and more."""
+        """Facts about the engine: Version, ApiVersion, NCPU, MemTotal, CgroupVersion and more."""
         with self._asked("for its version"):
             return {**self._client.version(), **self._client.info()}
 
@@ -83,7 +83,7 @@ class Engine(Stores):
         return replace(limits, cpus=min(limits.cpus, self.machine(limits.processes).cpus))
 
     def events(self) -> "EventStream":
-        """What happens from now on to containers and networks, those of others included."""
+        """Events of containers and networks from now on, including those of others."""
         with self._asked("for its events"):
             own = Engine.connect(self.url)
             filters = {"type": ["container", "network"]}
@@ -187,13 +187,13 @@ class Engine(Stores):
             self.remove(spec.name)
 
     def attach(self, container: str, *, hears: bool) -> Stream:
-        """What it prints from now on; with `hears`, its standard input, which ends with us."""
+        """Output from now on; with `hears`, its standard input, which ends with us."""
         wanted = {"stdout": 1, "stderr": 1, "stream": 1, "stdin": int(hears)}
         with self._asked(f"to attach to {container}"):
             return Stream(self._client.api.attach_socket(container, wanted))
 
     def ended(self, container: str) -> str:
-        """How a container has ended, as half a sentence; empty while it runs."""
+        """How a container has ended, as a clause; empty while it runs."""
         try:
             seen = self.inspect(container)
         except Missing:
@@ -245,7 +245,7 @@ class Engine(Stores):
                 yield Usage.of(json.loads(line))
 
     def said(self, container: str, *, last: int | None = None) -> str:
-        """What it printed so far, or its last this many lines."""
+        """Output until now, or its last this many lines."""
         tail = "all" if last is None else last
         with self._asked(f"for the output of {container}"):
             found = self._client.api.logs(container, stdout=True, stderr=True, tail=tail)
@@ -270,7 +270,7 @@ class Engine(Stores):
             )  # fmt: skip
 
     def made_as(self, container: str) -> MadeAs:
-        """What it runs, and the networks that it is on."""
+        """Command and networks of a container."""
         with self._asked(f"to inspect {container}"):
             found = self._client.api.inspect_container(container)
         networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
@@ -365,13 +365,13 @@ class Engine(Stores):
 
 
 def _name(found: Mapping[str, Any]) -> str:
-    """Of a listed container; its id once its name is free, while it is being removed."""
+    """Name of a listed container; its id once its name is free, during its removal."""
     names = found.get("Names") or [found["Id"]]
     return str(names[0]).lstrip("/")
 
 
 def _number_of(host: str) -> str:
-    """Its address, of version 4 if it has one."""
+    """Address of a host, IPv4 if it has one."""
     try:
         return address_of(host)
     except OSError as error:
@@ -379,7 +379,7 @@ def _number_of(host: str) -> str:
 
 
 class EventStream:
-    """What an engine reports, one mapping each, until it is closed or the engine is gone."""
+    """Reports of an engine, one mapping each, until it is closed or the engine is gone."""
 
     def __init__(self, source: Any, engine: Engine) -> None:
         self._source, self._engine = source, engine

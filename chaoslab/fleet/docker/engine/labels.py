@@ -28,7 +28,7 @@ FREE_VOLUME: Final = "free_container_volume"
 
 
 def own_name(run: str) -> str:
-    """How the names of all that is a run's begin, and that of its network."""
+    """Prefix of the names of a run's objects, and name of its network."""
     return f"chaoslab-{run}"
 
 

@@ -72,7 +72,7 @@ class Stores(EngineConnection):
     # ---------------------------------------------------------------- networks and volumes
 
     def create_network(self, name: str, labels: Mapping[str, str]) -> None:
-        """A bridge network of its own."""
+        """Create a bridge network."""
         with self._asked(f"to create the network {name}"):
             self._client.api.create_network(name, driver="bridge", labels=dict(labels))
 

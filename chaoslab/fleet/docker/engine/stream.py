@@ -16,7 +16,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 class _Socket(Protocol):
-    """What a TCP, Unix, TLS or SSH connection offers alike."""
+    """Common interface of TCP, Unix, TLS and SSH connections."""
 
     def recv(self, size: int, /) -> bytes: ...
     def sendall(self, data: bytes, /) -> object: ...
@@ -47,11 +47,11 @@ class Stream:
         return (self._kind, piece) if piece else None
 
     def write(self, data: bytes) -> None:
-        """To its standard input; OSError when it has ended."""
+        """Write to its standard input; OSError when it has ended."""
         self._socket.sendall(data)
 
     def close(self) -> None:
-        """Its reader comes to an end; its standard input ends. May be done twice."""
+        """End its standard input, and the reader. May be called twice."""
         shutdown = getattr(self._socket, "shutdown", None)
         with suppress(OSError):
             if shutdown is not None:

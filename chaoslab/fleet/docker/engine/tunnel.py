@@ -54,7 +54,7 @@ class Tunnel:
         """FleetError if ssh does not get in. `folder` is made, and goes when ssh ends."""
         here = address.removeprefix("unix://")
         self.address = address
-        """Where it is asked on this machine."""
+        """Its address on this machine."""
         self._folder = folder
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._ssh = subprocess.Popen(
@@ -72,7 +72,7 @@ class Tunnel:
 
     @classmethod
     def to_engine(cls, url: str) -> Self:
-        """To the socket that `ssh://user@host:port/path` names. FleetError, or ValueError."""
+        """Tunnel to the socket of `ssh://user@host:port/path`. FleetError, or ValueError."""
         destination, path = _destination(url), urlsplit(url).path
         folder = _new_folder()
         there = path if path.strip("/") else _ENGINE
@@ -80,7 +80,7 @@ class Tunnel:
 
     @classmethod
     def to_port(cls, url: str, port: int) -> Self:
-        """To a port of the loopback over there. FleetError."""
+        """Tunnel to a port of the remote loopback. FleetError."""
         for left in reversed(range(_TRIES)):
             try:
                 return cls(_destination(url), _free_address(), f"127.0.0.1:{port}", _new_folder())
@@ -91,7 +91,7 @@ class Tunnel:
 
     @property
     def error_text(self) -> str:
-        """What ssh has said so far that went wrong; empty if nothing."""
+        """Error output of ssh; empty without any."""
         if self._errors.closed:
             return ""
         self._errors.seek(0)
@@ -126,7 +126,7 @@ class Tunnel:
 
 
 def _destination(url: str) -> str:
-    """Of `ssh://user@host:port/path`, what ssh is told. ValueError if it names no host."""
+    """Arguments of ssh for `ssh://user@host:port/path`. ValueError if it names no host."""
     parts = urlsplit(url)
     if not parts.hostname or parts.password or parts.port == 0:  # no number: ValueError by itself
         raise ValueError("write ssh://user@host; a password is not taken, a key is")

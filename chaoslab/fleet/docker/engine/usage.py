@@ -21,7 +21,7 @@ class Meter:
 
     @property
     def usage(self) -> Usage | None:
-        """What it used when the engine said so last, within a second; None until it has."""
+        """Last usage reported by the engine, within a second; None before the first."""
         if not self._is_running:
             self._is_running = True
             name = f"{self._container} use"
@@ -33,7 +33,7 @@ class Meter:
         self._is_closing = True
 
     def _listen(self) -> None:
-        """On a thread of its own, until it is gone. A silent engine shows elsewhere first."""
+        """Read usage until the container is gone, on a thread of its own."""
         with suppress(FleetError):
             for usage in self._engine.usages(self._container):
                 if self._is_closing:

@@ -31,7 +31,7 @@ _PATIENCE_S: Final = 60.0
 
 
 def why_unfit(engine: Engine, image: str, modules: Sequence[str]) -> str:
-    """What an image that is there lacks, in words; empty if nothing."""
+    """Why an existing image cannot be used; empty if it can."""
     return _why_unfit(engine.url, engine.image_id(image) or image, tuple(modules))
 
 
@@ -59,7 +59,7 @@ def asked_of_image(
     limits: Limits = _LIMITS,
     within_s: float = _PATIENCE_S,
 ) -> str:
-    """What a container of it prints; FleetError if there can be none."""
+    """Output of a container of the image; FleetError if it cannot run."""
     folders, name = dict(mounts or {}), trial_name()
     return engine.run(
         ContainerSpec(

@@ -50,7 +50,7 @@ class Source:
     """All that goes into the image of learner and syncer but wheels, read at one moment."""
 
     files: Mapping[str, bytes]
-    """By name in the build context."""
+    """Content of the files in the build context, by name."""
 
     @property
     def content(self) -> str:
@@ -59,7 +59,7 @@ class Source:
 
     @property
     def image(self) -> str:
-        """What it is called when it is built."""
+        """Name of the image."""
         return f"{NODE}:{chaoslab.__version__}-{self.content}"
 
     @property
@@ -97,7 +97,7 @@ def needed() -> tuple[str, ...]:
 
 
 def built_on(engine: Engine, made_of: Source) -> str | None:
-    """What the image of learner and syncer was built on; None if it is not there."""
+    """Base of the image of learner and syncer; None if it does not exist."""
     if engine.image_id(made_of.image) is None:
         return None
     labels = engine.image_labels(made_of.image)
@@ -138,7 +138,7 @@ def find_base(engine: Engine, asked: str | None) -> Iterator[str]:
 def build_node(
     engine: Engine, made_of: Source, base: str, wheels: Path | None, *, force: bool
 ) -> Iterator[str]:
-    """Build the image of learner and syncer, if it is not there; yields what goes on."""
+    """Build the image of learner and syncer, if it is missing; yields progress."""
     name = made_of.image
     if engine.image_id(name) is not None and not force:
         yield f"{name} is there"
@@ -309,7 +309,7 @@ def _is_program(what: "Path | bytes") -> bool:
 
 
 def _collect_wheels(folder: Path, requirements: Path) -> None:
-    """For the Python that runs here, which is that of the base as well."""
+    """Collect wheels for the running Python, which is also that of the base."""
     command = (
         sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
         "--wheel-dir", str(folder), "-r", str(requirements),

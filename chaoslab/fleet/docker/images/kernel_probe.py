@@ -33,12 +33,12 @@ _BY_NETEM: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeFailures:
-    """What did not work, each with the reason; empty: it did."""
+    """Reasons for which each part of a trial failed; empty: it worked."""
 
     forwarding: str = ""
-    """Without it there are no netem links at all."""
+    """Reason without which there are no netem links at all."""
     lacks: Mapping[LinkAbility, str] = field(default_factory=dict)
-    """Of what netem links can do where the kernel has everything."""
+    """Abilities of netem links that this kernel lacks."""
     proxy_loss: str = ""
     """Loss of packets before and behind a proxy."""
 
@@ -105,7 +105,7 @@ def _drop(way: Direction) -> Drop:
 
 
 def _refusal(trial: Callable[[], None]) -> str:
-    """What was in the way; empty if nothing was."""
+    """Error of a trial; empty without one."""
     try:
         trial()
     except FleetError as error:

@@ -29,7 +29,7 @@ _ANSWER_S: Final = 20.0
 
 
 def why_no_image(engine: Engine) -> str:
-    """Why there are no tools on an engine, as half a sentence; empty if there are."""
+    """Why there are no tools on an engine, as a clause; empty if there are."""
     if engine.image_id(name := images.tools_image()) is not None:
         return ""
     return f"the engine has no image {name}: run `chaoslab doctor images build`"
@@ -65,7 +65,7 @@ class Tools:
         )
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._unanswered = 0
-        """Requests whose answer was not read; they are answered in order."""
+        """Number of requests whose answer was not read; they are answered in order."""
         try:
             self._stream = engine.attach(name, hears=True)
             engine.start(name)
@@ -117,7 +117,7 @@ class Tools:
         return int(answer["code"]), str(answer["said"])
 
     def _listen(self) -> None:
-        """On a thread of its own: lines from its standard output, then None."""
+        """Read lines of its standard output, then None, on a thread of its own."""
         rest = b""
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece

@@ -49,7 +49,7 @@ def interpreter(environment: str) -> Path:
 
 
 def look(code: str) -> "dict[str, object]":
-    """What is there of this code, and of the libraries that it needs."""
+    """Presence of this code, and of the libraries that it needs."""
     if sys.prefix == sys.base_prefix:
         site.addsitedir(site.getusersitepackages())  # `-I` leaves it out, and `run` does not
     return {
@@ -121,7 +121,7 @@ def _checked(*command: str) -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    """One command; 1 if it fails, with the reason as JSON on standard error."""
+    """Run one command; 1 if it fails, with the reason as JSON on standard error."""
     command, code, *others = arguments
     try:
         if command == "run":

@@ -25,7 +25,7 @@ _BUILD_S: Final = 1800.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How chaoslab is run on a host; see `bootstrap`."""
+    """Command that runs chaoslab on a host; see `bootstrap`."""
 
     python: str
     """Interpreter that the inventory names."""
@@ -81,7 +81,7 @@ def _too_old(name: str, python: str, version: str) -> str:
 async def _with_libraries(
     reach: Reach, own: Program, found: Mapping[str, Any], more: Sequence[str]
 ) -> Program:
-    """In an environment for this very interpreter, made now or before."""
+    """Program in an environment for this very interpreter, made now or before."""
     listed = libraries(*more)
     minor = ".".join(str(found["python"]).split(".")[:2])
     environment = f"{minor}-{listed.digest[:32]}"

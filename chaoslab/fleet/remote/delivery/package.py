@@ -73,7 +73,7 @@ def libraries(*more: str) -> Content:
 
 
 def _closure(name: str, seen: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """What a distribution needs without extras, with what that needs in turn."""
+    """Requirements of a distribution without extras, with their own requirements."""
     for line in distribution(name).requires or ():
         found = _REQUIREMENT.match(line)
         if found is None or "extra" in (found["marker"] or ""):

@@ -36,7 +36,7 @@ _LEASE_S: Final = 30.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """One command; 1 if it is refused."""
+    """Run one command; 1 if it is refused."""
     flags = argparse.ArgumentParser(
         prog="python -m chaoslab.fleet.remote.host_agent", description=__doc__
     )
@@ -90,7 +90,7 @@ def _doctor() -> Mapping[str, Json]:
 
 
 def _left(folder: HostFolder) -> Iterator[str]:
-    """What a run has here, in a few words each."""
+    """Things of a run on this host, a few words each."""
     if (process := folder.agent) is not None:
         yield f"the host agent of run {folder.run} (process {process.pid})"
     if folder.path.is_dir() and not folder.is_elsewhere:

@@ -30,7 +30,7 @@ from chaoslab.undo.janitor import Guard, Overdue
 _log = logging.getLogger(__name__)
 _TURN_S: Final = 0.25
 _PARTING_S: Final = 2.0
-"""How long its last words may take."""
+"""Time limit of its last words."""
 DISMISSED: Final = "dismissed"
 
 
@@ -50,13 +50,13 @@ class AgentLoop:
     _clients: list[Client] = field(default_factory=list)
     _renewed_s: float = field(default_factory=time.monotonic)
     _undone: list[str] = field(default_factory=list)
-    """What the agent undid without a harness, since a harness was last told."""
+    """Undos by the agent without a harness, not reported yet."""
     _dismissed_by: tuple[Client, str] | None = None
     """Client that asked for its end, by which call; answered when nothing is left."""
     _is_told_to_end: bool = False
 
     def serve(self) -> str:
-        """Until it is dismissed, told to end, or its lease is over; which of them, in words."""
+        """Serve until it is dismissed, told to end, or its lease is over; the reason, in words."""
         self.listener.setblocking(False)
         self.fleet.watch(self.listener.fileno())
         while True:

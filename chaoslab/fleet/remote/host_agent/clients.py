@@ -20,9 +20,9 @@ from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST, Garbled, re
 
 _CHUNK_BYTES: Final = 1 << 16
 _LINES: Final = 256
-"""How many lines of the spool are put into a client's outbox at once."""
+"""Lines of the spool that are put into a client's outbox at once."""
 _ANSWERS: Final = 1024
-"""How many answers are remembered: far more than a harness has calls under way."""
+"""Remembered answers: far more than a harness has calls under way."""
 
 
 class Answers:
@@ -54,7 +54,7 @@ class Client:
         self._inbox = b""
         self._outbox = b""
         self._number: int | None = None
-        """Of the last line of the spool in the outbox; None before it has attached."""
+        """Number of the last line of the spool in the outbox; None before it has attached."""
 
     @property
     def wants_to_write(self) -> bool:
@@ -77,7 +77,7 @@ class Client:
             yield from map(read_line, lines)
 
     def attach(self, after: object) -> None:
-        """Send what follows this number. Garbled if it is none, FleetError if it is not kept."""
+        """Send what follows this number. Garbled for another value, FleetError if it is gone."""
         if isinstance(after, bool) or not isinstance(after, int):
             raise Garbled(f"{after!r} is no number of an observation")
         for _ in self._spool.after(after, 1):

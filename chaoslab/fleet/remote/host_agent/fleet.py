@@ -19,7 +19,7 @@ from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.undo.base import UndoLog
 
 _PAUSE_S: Final = 0.01
-"""How often sockets are looked at while nodes are not."""
+"""Interval of the looks at sockets while nodes are not looked at."""
 
 
 class HostedFleet(LocalFleet):

@@ -43,10 +43,10 @@ _OF_INCARNATION: Final = ("command.json", "stdout.log", "stderr.log", "exit.json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFolder:
-    """What one run has on this host."""
+    """Folder of one run on this host."""
 
     run: str
-    """Its name: see `fleet.run_name`."""
+    """Name of the run: see `fleet.run_name`."""
 
     def __post_init__(self) -> None:
         if not RUN.fullmatch(self.run):
@@ -59,7 +59,7 @@ class HostFolder:
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What placeholders in command lines stand for on this host."""
+        """Values of placeholders in command lines on this host."""
         return {"python": sys.executable, "run": str(self.path), "cache": str(home() / "cache")}
 
     @property
@@ -72,12 +72,12 @@ class HostFolder:
 
     @property
     def socket(self) -> str:
-        """Where the agent listens; empty if there was none."""
+        """Socket of the agent; empty without one."""
         return str(self._facts.get("socket", ""))
 
     @property
     def _facts(self) -> dict[str, Json]:
-        """What the last agent wrote of itself; empty if it did not, or is about to."""
+        """Facts that the last agent wrote; empty if it did not, or is about to."""
         try:
             facts: dict[str, Json] = json.loads(self._of_agent.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
@@ -95,7 +95,7 @@ class HostFolder:
 
     @property
     def _machine(self) -> str:
-        """Name of the machine whose folder it is; empty if that was not said."""
+        """Name of the machine of the folder; empty if it was not written."""
         try:
             return self._of_machine.read_text(encoding="utf-8")
         except FileNotFoundError:

@@ -63,7 +63,7 @@ def start(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
 
 
 def _prune() -> None:
-    """What stays because it cannot be removed is no reason not to run."""
+    """Remove old folders; a failure does not prevent the run."""
     try:
         prune(time.time())
     except OSError as error:
@@ -172,7 +172,7 @@ def _end(folder: HostFolder, process: Identity) -> None:
 
 _NAME: Final = "agent.sock"
 _BYTES_MOST: Final = 107
-"""Of the path of a Unix socket."""
+"""Most bytes of the path of a Unix socket."""
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class HostProxy:
         return port.address
 
     def ended(self) -> str:
-        """How it ended, as half a sentence; empty while it runs."""
+        """How it ended, as a clause; empty while it runs."""
         return self._server.ended() if self._server is not None else "it was not started"
 
     def close(self) -> None:

@@ -24,7 +24,7 @@ from chaoslab.fleet.remote.protocol.messages import from_observation
 
 SPOOL: Final = "spool.jsonl"
 BYTES_MOST: Final = 64 << 20
-"""What may wait in memory; a run of an hour prints less."""
+"""Most bytes that wait in memory; a run of an hour prints less."""
 
 
 class Spool:
@@ -36,7 +36,7 @@ class Spool:
         self._lines: deque[bytes] = deque()
         self._acknowledged = self._waiting_bytes = 0
         self._blocked_s: float | None = None
-        """Since when the disk refuses; None: it does not."""
+        """Beginning of the disk's refusal; None without one."""
 
     def __enter__(self) -> Self:
         return self
@@ -46,7 +46,7 @@ class Spool:
 
     @property
     def last(self) -> int:
-        """Number of the newest line; 0 if there is none."""
+        """Number of the newest line; 0 without one."""
         return self._acknowledged + len(self._lines)
 
     @property

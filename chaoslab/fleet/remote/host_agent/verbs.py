@@ -36,7 +36,7 @@ _PLAIN: Final = (
 
 
 class Verbs:
-    """What an agent does when it is asked."""
+    """Verbs of an agent."""
 
     def __init__(
         self,

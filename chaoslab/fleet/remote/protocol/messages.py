@@ -36,7 +36,7 @@ class Garbled(FleetError):
 
 
 def read_line(line: bytes) -> Mapping[str, Any]:
-    """The message in a line; Garbled if there is none."""
+    """Message of a line; Garbled if there is none."""
     try:
         found = decode(line.decode())
     except ValueError as error:
@@ -60,7 +60,7 @@ def from_spec(spec: NodeSpec) -> Json:
 
 
 def to_spec(shown: Any) -> NodeSpec:
-    """The specification again; Garbled if it is none."""
+    """Specification of a message; Garbled if it is malformed."""
     if isinstance(shown, dict) and _PRIVATE in shown:
         files = shown[_PRIVATE]
         shown = {**shown, _PRIVATE: {name: base64.b64decode(files[name]) for name in files}}
@@ -73,7 +73,7 @@ def from_node(node: Node) -> Json:
 
 
 def to_node(shown: Any) -> Node:
-    """The node again; Garbled if it is none."""
+    """Node of a message; Garbled if it is malformed."""
     return _validated(_NODES, shown)
 
 
@@ -83,7 +83,7 @@ def from_stressor(stressor: Stressor) -> Json:
 
 
 def to_stressor(shown: Any) -> Stressor:
-    """The stressor again; Garbled if there is none of this kind."""
+    """Stressor of a message; Garbled if there is none of this kind."""
     settings = dict(shown) if isinstance(shown, dict) else {}
     kind = settings.pop("kind", None)
     if kind not in _STRESSORS:
@@ -108,7 +108,7 @@ def from_observation(seen: Observation) -> dict[str, Json]:
 
 
 def to_observation(shown: Any) -> Observation:
-    """The observation again; Garbled if it is none."""
+    """Observation of a message; Garbled if it is malformed."""
     try:
         return Observation.read(shown)
     except ValueError as error:

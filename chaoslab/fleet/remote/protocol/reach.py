@@ -27,11 +27,11 @@ class HostAddress:
     address: str
     """Name or address that ssh dials."""
     host_keys: tuple[str, ...] = ()
-    """Its keys, where a provider tells them; else those that are known count."""
+    """Its keys, where a provider reports them; else those that are known count."""
 
 
 class LineReader(Protocol):
-    """What comes from a stream."""
+    """Reader of a stream's lines."""
 
     async def readline(self) -> bytes:
         """A line; without a newline at its end, or empty, where the stream ended. OSError."""
@@ -39,7 +39,7 @@ class LineReader(Protocol):
 
 
 class LineWriter(Protocol):
-    """What goes into a stream."""
+    """Writer of a stream's lines."""
 
     def write(self, data: bytes, /) -> None:
         """Send it, sooner or later. OSError if the stream has ended."""
@@ -55,7 +55,7 @@ Streams: TypeAlias = tuple[LineReader, LineWriter]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a command ended on a host."""
+    """Result of a command on a host."""
 
     code: int
     stdout: bytes
@@ -92,12 +92,12 @@ class Reach(Protocol):
 async def asked(
     reach: Reach, command: Sequence[str], *, stdin: bytes = b"", within_s: float = RUN_S
 ) -> Mapping[str, Any]:
-    """What a command of `host_agent.__main__` found. FleetError if it is refused."""
+    """Result of a command of `host_agent.__main__`. FleetError if it is refused."""
     return answer(reach.name, await reach.run(command, stdin=stdin, within_s=within_s))
 
 
 def answer(name: str, ran: Ran) -> Mapping[str, Any]:
-    """What a command on the host of this name found. FleetError if it failed."""
+    """Result of a command on the host of this name. FleetError if it failed."""
     if ran.code != 0:
         raise FleetError(f"{name}: {_words(ran)}")
     try:
@@ -110,7 +110,7 @@ def answer(name: str, ran: Ran) -> Mapping[str, Any]:
 
 
 def _words(ran: Ran) -> str:
-    """Why a command failed: the error that the agent's program says, or all of its last words."""
+    """Error of a failed command: that of the agent's program, or all of its last words."""
     text = (ran.stdout + ran.stderr).decode(errors="replace").strip()
     last = text.splitlines()[-1] if text else ""
     try:

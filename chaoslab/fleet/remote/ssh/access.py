@@ -14,7 +14,7 @@ from chaoslab.core.errors import PlanError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9][A-Za-z0-9._-]*)?")
-"""What follows a `%` may be anything to `ipaddress`."""
+"""Address whose part after a `%` is restricted, which `ipaddress` does not do."""
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
 _JUMP: Final = re.compile(
     r"((?P<user>[^@]*)@)?(\[(?P<address>[^][]*)\]|(?P<host>[^:]*))(:(?P<port>[0-9]+))?"
@@ -25,7 +25,7 @@ KNOWN_HOSTS: Final = "~/.ssh/known_hosts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How a host is reached. Its key must be in `known_hosts`."""
+    """Access to a host. Its key must be in `known_hosts`."""
 
     host: str
     """Name or address."""
@@ -40,7 +40,7 @@ class Access:
     directly.
     """
     host_keys: tuple[str, ...] = ()
-    """Its keys, as `ssh-ed25519 AAAA…`, where a cloud's API tells them: then they alone count."""
+    """Its keys, as `ssh-ed25519 AAAA…`, where a cloud's API reports them: then they alone count."""
 
     def __post_init__(self) -> None:
         if not is_host(self.host):
@@ -56,7 +56,7 @@ class Access:
             self.jumped()
 
     def jumped(self) -> "Access":
-        """Access to the jump host, by the same key. PlanError if it is none."""
+        """Access to the jump host, by the same key. PlanError if its address is invalid."""
         found = _JUMP.fullmatch(self.jump)
         if found is None:
             raise PlanError(f"{self.jump!r} is not [USER@]HOST[:PORT]", key="jump")

@@ -30,20 +30,20 @@ _REFUSALS: Final = (
     asyncssh.KeyImportError,
     asyncssh.KeyEncryptionError,
 )
-"""What another attempt does not change."""
+"""Errors that another attempt does not change."""
 _log = logging.getLogger(__name__)
 _CONNECT_S: Final = 10.0
-"""How long one attempt may take."""
+"""Time limit of one attempt."""
 _TRY_S: Final = 30.0
-"""How long it is tried."""
+"""Time limit of all attempts."""
 _PAUSE_S: Final = 0.5
 _PIECE_BYTES: Final = 1 << 16
 _WINDOW_BYTES: Final = LINE_BYTES_MOST + (1 << 20)
-"""What a host may send before it is read: asyncssh tears a line that is longer."""
+"""Bytes that a host may send before it is read: asyncssh tears a line that is longer."""
 _CLOSE_S: Final = 2.0
-"""How long the end of a connection is waited for."""
+"""Time limit of the end of a connection."""
 _ALIVE_S: Final = 5.0
-"""How often a silent connection is asked whether it is alive; three silences end it."""
+"""Interval of keep-alives on a silent connection; three without an answer end it."""
 
 
 class SshReach:
@@ -76,7 +76,7 @@ class SshReach:
         )
 
     async def connect(self, socket: str) -> Streams:
-        """A new stream to a Unix socket there. FleetError if there is none."""
+        """Open a stream to a Unix socket there. FleetError if there is none."""
         try:
             connection = await self._connected()
             opening = connection.open_unix_connection(socket, window=_WINDOW_BYTES)
@@ -269,13 +269,13 @@ def _bytes(said: object) -> bytes:
 
 
 class _Reader:
-    """What comes from a channel, with the end of its connection as an OSError."""
+    """Reader of a channel, with the end of its connection as an OSError."""
 
     def __init__(self, reader: "asyncssh.SSHReader[bytes]") -> None:
         self._reader = reader
 
     async def readline(self) -> bytes:
-        """As promised; ValueError if a line is too long."""
+        """See `LineReader.readline`; ValueError if a line is too long."""
         try:
             line = await self._reader.readline()
         except asyncssh.Error as error:
