@@ -38,7 +38,7 @@ from chaoslab.sim.sessions import Sessions, identity
 
 
 class ActionExecutor:
-    """That of one life of the syncer."""
+    """Action executor of one life of the syncer."""
 
     def __init__(
         self,

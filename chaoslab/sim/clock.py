@@ -70,7 +70,7 @@ class SimClock:
 
 
 class Priority(IntEnum):
-    """What comes first of all that happens at one time."""
+    """Order of events at one time."""
 
     ARRIVAL = 0
     WORK = 1
@@ -86,7 +86,7 @@ class Timer(list[Any]):
     __slots__ = ()
 
     def cancel(self) -> None:
-        """It will not happen; safe to repeat."""
+        """Prevent the event; safe to repeat."""
         self[3] = None
 
 
@@ -99,16 +99,16 @@ class EventQueue:
         self._number = 0
         self._second_ends_s = 0.0
         self._events = 0
-        """Since the present simulated second began."""
+        """Events since the present simulated second began."""
 
     @property
     def now_s(self) -> float:
-        """What the clock shows."""
+        """Present simulated time."""
         return self.clock.time_s
 
     @property
     def next_s(self) -> float:
-        """Time of the next event; infinite if there is none."""
+        """Time of the next event; infinite without one."""
         heap = self._heap
         while heap and heap[0][3] is None:
             heapq.heappop(heap)

@@ -39,7 +39,7 @@ AGAIN_S = 0.5
 RESERVES, LEFT_LEAST = 1000, 100
 """Rounds and epochs that are reserved at a time, as `diloco.syncer.syncer_state` has it."""
 _SPREAD = 0.05
-"""Of the norms of pushes, as a share; no two real ones are alike."""
+"""Spread of the norms of pushes, as a share; no two real ones are alike."""
 _ALIKE = 0.2
 """Cosine of two learners' outer gradients: that of `nano` after 250 steps."""
 _FULL = "No space left on device"
@@ -47,7 +47,7 @@ _FULL = "No space left on device"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Push:
-    """What is kept of a push until its merge."""
+    """A push until its merge."""
 
     scale: float
     norm: float
@@ -60,13 +60,13 @@ class _Commit:
     merge: Merge
     line: CommitRecord
     given: Sequence[Contribution]
-    """In order of the learners' names."""
+    """Contributions in order of the learners' names."""
     largest: float
-    """Of the updates that are merged as they came: how many times the usual size."""
+    """Largest size of the updates that are merged unchanged, as a multiple of the usual size."""
 
 
 class Commits:
-    """What one life of the syncer merges and publishes."""
+    """Merges and publications of one life of the syncer."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Commits:
         self._costs, self._disk = process.world.costs, process.world.syncer_disk
         self._norms = Norms(limit=settings.norm_limit, rounds_min=settings.norm_rounds)
         self._pushes: dict[tuple[int, int], _Push] = {}
-        """By round and epoch: those that wait for their merge."""
+        """Pushes that wait for their merge, by round and epoch."""
         self._waiting: deque[Merge] = deque()
         self._blocked_s: float | None = None
 
@@ -177,7 +177,7 @@ class Commits:
         )  # fmt: skip
 
     def _bound(self, commit: _Commit, excesses: Sequence[Excess | None]) -> None:
-        """It is merged in memory; what was too large was scaled down."""
+        """Merge in memory, and scale down updates that are too large."""
         merge = commit.merge
         for one, excess in zip(commit.given, excesses, strict=True):
             if excess is not None:
@@ -191,7 +191,7 @@ class Commits:
         self._reach(Phase.BEFORE_WRITE, merge, lambda: self._write(commit))
 
     def _write(self, commit: _Commit) -> None:
-        """To disk, again and again while it refuses."""
+        """Write to disk, again while it refuses."""
         if not self._disk.is_full:
             took_s = self._process.round_work_s("store_s")
             self._later(took_s, lambda: self._written(commit, took_s))

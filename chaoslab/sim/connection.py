@@ -52,7 +52,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handlers:
-    """What the connection calls."""
+    """Callbacks of the connection."""
 
     hello: Callable[[], HelloMessage]
     hear: Callable[[object], str | None]

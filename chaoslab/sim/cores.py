@@ -28,14 +28,14 @@ class Cores:
     def __init__(self, agenda: EventQueue, cores: float) -> None:
         self._agenda, self._cores = agenda, cores
         self._heap: list[tuple[float, int, _Work]] = []
-        """By what each had to be served in all when it is done, then in order of their begin."""
+        """Work under way: total service at its end, then order of begin."""
         self._number = 0
         self._busy = 0
         """Pieces of work under way."""
         self._served_s = 0.0
-        """Work that was done so far for one that was there all the time."""
+        """Work done until now for an owner that was there all the time."""
         self._since_s = 0.0
-        """When that was so."""
+        """Time of that count."""
         self._next: Timer | None = None
 
     @property
@@ -44,7 +44,7 @@ class Cores:
         return min(1.0, self._cores / self._busy)
 
     def begin(self, owner: object, work_s: float, act: Callable[[], None]) -> None:
-        """Do something once so much work was done for it: as many seconds of one core."""
+        """Begin this many seconds of work on one core, then call `act`."""
         self._settle()
         self._busy += 1
         self._number += 1
@@ -52,7 +52,7 @@ class Cores:
         self._await()
 
     def drop(self, owner: object) -> None:
-        """Its process has ended, and what it had begun will not be done."""
+        """Drop the work of a process that has ended."""
         self._settle()
         for _, _, work in self._heap:
             if work.owner is owner and work.act is not None:
@@ -61,7 +61,7 @@ class Cores:
         self._await()
 
     def _settle(self) -> None:
-        """Note what was done so far."""
+        """Count the work done until now."""
         now_s = self._agenda.now_s
         if self._busy:
             self._served_s += (now_s - self._since_s) * self._rate

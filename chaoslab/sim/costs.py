@@ -21,7 +21,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.regular_files import read_written
 
 Quantiles: TypeAlias = Mapping[str, Sequence[float]]
-"""By cost: what the work took, in order; as many samples lie between any two neighbours."""
+"""Ordered durations by cost; as many samples lie between any two neighbours."""
 _KILL_HALF = "median of a real kill_half on two shared cores"
 _STEP = "a nano step takes 38 ms while four learners share two cores, in a real kill_half; at 6 \
 FLOP per parameter and token"
@@ -36,7 +36,7 @@ def cost(default: float | None, source: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """What work takes; seconds, bytes and bytes per second."""
+    """Costs of work, in seconds, bytes and bytes per second."""
 
     ABOVE_ZERO: ClassVar[frozenset[str]] = frozenset(
         {"flops_per_s", "step_s", "rate_bytes_per_s", "checkpoint_bytes", "norm", "save_s", "cores"}
@@ -47,69 +47,69 @@ class Costs:
 
     # -- a learner
     start_s: float = cost(0.656, f"{_KILLS}: process up")
-    """From the start of its process to its first report."""
+    """From the start of a process to its first report."""
     compile_s: float = cost(0.219, f"{_KILLS}: from there to the first step, compiled before")
-    """To have every compiled function."""
+    """Compilation of all functions."""
     flops_per_s: float = cost(1.893e10, _STEP)
-    """Of the chip of each of its hosts; a step takes 6 FLOP per parameter and token."""
+    """Speed of the chip of each host; a step takes 6 FLOP per parameter and token."""
     step_s: float | None = cost(None, "none: by `flops_per_s`")
     """Duration of a step whatever the model and the number of hosts; absent: by `flops_per_s`."""
     spread: float = cost(0.05, "benchmarks/results/step_time.json: between turns")
-    """Of every duration of a learner."""
+    """Spread of every duration of a learner."""
     push_s: float = cost(0.006, f"{_KILL_HALF}: from push to acceptance, less the decoding")
-    """To copy a fragment from the device and encode it."""
+    """Copying a fragment from the device, and encoding it."""
     adopt_s: float = cost(0.001, f"{_KILL_HALF}: from publication to adoption, less half a step")
-    """To decode a published fragment."""
+    """Decoding a published fragment."""
     pack_s: float = cost(0.005, f"{_KILL_HALF}: as a checkpoint to disk")
-    """To pack a checkpoint for another learner."""
+    """Packing a checkpoint for another learner."""
     save_s: float = cost(0.005, f"{_KILL_HALF}: checkpoint.saved")
-    """To write a checkpoint to disk, beside training."""
+    """Writing a checkpoint to disk, beside training."""
     leave_s: float = cost(0.17, f"{_KILL_HALF}: from learner.left to the exit")
-    """From its last report to the end of its process."""
+    """From a learner's last report to the end of its process."""
 
     # -- the syncer
     syncer_start_s: float = cost(0.355, f"{_KILL_HALF}: to syncer.ready")
-    """From the start of its process to its readiness, with nothing on its disk."""
+    """From the start of the syncer's process to its readiness, with an empty disk."""
     syncer_resume_s: float = cost(0.355, "as `syncer_start_s`")
     """The same, with a training on its disk that it continues."""
     decode_s: float = cost(0.002, f"{_KILL_HALF}: part of push to acceptance")
-    """To decode and examine a push; several at once."""
+    """Decoding and examining a push; several at once."""
     merge_s: float = cost(0.0009, f"{_KILL_HALF}: from the last acceptance to the disk")
-    """To merge a fragment and to take the outer step."""
+    """Merging a fragment, and the outer step."""
     store_s: float = cost(0.002, f"{_KILL_HALF}: round.stored")
-    """To write a merge to disk."""
+    """Writing a merge to disk."""
     publish_s: float = cost(0.0011, f"{_KILL_HALF}: from the disk to round.merged")
-    """To encode what is published."""
+    """Encoding a publication."""
     syncer_leave_s: float = cost(0.18, f"{_KILL_HALF}: from syncer.final to the exit")
 
     # -- the machine
     cores: float | None = cost(None, "none: each node has a machine of its own")
-    """Of one machine that all nodes compute on; absent: they take nothing from each other."""
+    """Cores of one machine for all nodes; absent: nodes take nothing from each other."""
 
     # -- links, and ends of processes
     latency_s: float = cost(0.000125, f"{_KILL_HALF}: half of probe_rtt_s")
-    """One way, of a link without effects."""
+    """One-way latency of a link without effects."""
     rate_bytes_per_s: float = cost(1e9, "raw sockets on loopback; a link is never the bottleneck")
     """Each way, of a link without effects."""
     connect_s: float = cost(0.05, f"{_KILL_HALF}: from checkpoint.found to link.opened")
-    """To set a connection up, beside a round trip."""
+    """Setting a connection up, beside a round trip."""
     exit_s: float = cost(0.04, f"{_KILL_HALF}: from SIGKILL to node.exited")
     """From a signal that ends a process to its end."""
 
     # -- the model
     norm: float = cost(0.54, f"{_KILL_HALF}: norm of a push by the root of its steps")
     up_bytes_share: float = cost(0.02, _LAYOUT)
-    """What a push adds to the values, as a share of them."""
+    """Overhead of a push, as a share of the values."""
     checkpoint_bytes: float = cost(12.0, f"{_KILL_HALF}: checkpoint.saved")
-    """Of a checkpoint, for each parameter."""
+    """Size of a checkpoint, for each parameter."""
 
     # -- evaluation
     evaluator_start_s: float = cost(0.48, f"{_KILL_HALF}: to its first report")
     evaluate_s: float = cost(0.024, f"{_KILL_HALF}: between two reports")
-    """One snapshot."""
+    """Evaluation of one snapshot."""
 
     quantiles: Quantiles = field(default_factory=dict)
-    """Of costs in `VARYING`: drawn each time, in place of the mean."""
+    """Quantiles of costs in `VARYING`: drawn each time, in place of the mean."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantiles, Mapping):
@@ -129,7 +129,7 @@ class Costs:
 
     @classmethod
     def each(cls) -> Sequence[Field[Any]]:
-        """Its costs, without their quantiles."""
+        """Costs of the file, without their quantiles."""
         return [one for one in fields(cls) if "source" in one.metadata]
 
     @classmethod
@@ -166,7 +166,7 @@ class Costs:
 
 
 def quantile_lines(quantiles: Quantiles) -> Sequence[str]:
-    """The table at the end of a file; no line if there are none."""
+    """Table of quantiles at the end of a file; no line without any."""
     lines = [f"{name} = {list(values)!r}" for name, values in quantiles.items()]
     return ["", "[quantiles]", *lines] if lines else []
 
@@ -189,4 +189,4 @@ def _check_quantiles(name: str, values: Sequence[float]) -> None:
 
 
 FLOP = 6.0
-"""For each parameter and token of a training step (Kaplan et al., arXiv 2001.08361)."""
+"""Operations for each parameter and token of a training step (Kaplan et al., arXiv 2001.08361)."""

@@ -21,12 +21,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     report: Progress
     tokens_from: tuple[int, ...]
-    """By fragment: raw tokens of this incarnation when it was adopted."""
+    """Raw tokens of this incarnation at the adoption of each fragment."""
     digests: tuple[str, ...]
 
 
 class Counters:
-    """Those of one incarnation."""
+    """Counters of one incarnation."""
 
     def __init__(self, fragments: int, *, step: int, data_position: int, loss: float) -> None:
         self.step, self.data_position = step, data_position
@@ -61,7 +61,7 @@ class Counters:
         self._steps_at = [given.step] * len(given.versions)
 
     def add_step(self, tokens: int, took_s: float) -> None:
-        """One step was made."""
+        """Count one step."""
         share = _SMOOTHING if self.step_s else 1.0
         self.step += 1
         self.tokens += tokens
@@ -90,7 +90,7 @@ class Counters:
         }
 
     def snapshot(self) -> Snapshot:
-        """As they are now."""
+        """Present counters."""
         step, tokens = self.step, self.tokens
         report = Progress(
             step=step,

@@ -15,7 +15,7 @@ from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest
 _KEPT = 2
 """Checkpoints of a learner, as `diloco.learner.checkpoints` keeps them."""
 VOLUME_BYTES = 256 << 20
-"""Of a node's volume."""
+"""Size of a node's volume."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,18 +31,18 @@ class CheckpointFile:
 
     @property
     def digest(self) -> str:
-        """Of its bytes."""
+        """Digest of its bytes."""
         return digest(self.name, self.step, self.size_bytes, self.damage)
 
 
 @dataclass(slots=True, kw_only=True)
 class LearnerDisk:
-    """What one learner keeps."""
+    """Files of one learner."""
 
     files: list[CheckpointFile] = field(default_factory=list)
     """The oldest first."""
     saved: int = 0
-    """How many were ever written."""
+    """Number of checkpoints ever written."""
     is_full: bool = False
 
     def save(self, *, step: int, data_position: int, size_bytes: int) -> CheckpointFile:
@@ -58,12 +58,12 @@ class LearnerDisk:
 
 @dataclass(slots=True, kw_only=True)
 class SyncerDisk:
-    """What the syncer keeps; `diloco.syncer.resume.Committed`."""
+    """Files of the syncer; `diloco.syncer.resume.Committed`."""
 
     commit_log: list[CommitRecord] = field(default_factory=list)
     reserved: Reserved = field(default_factory=Reserved)
     digests: dict[int, str] = field(default_factory=dict)
-    """Of each fragment's newest version."""
+    """Digest of each fragment's newest version."""
     momentum_digests: dict[int, str] = field(default_factory=dict)
     damage: list[tuple[int, float]] = field(default_factory=list)
     """Fragment and largest update of each merge, by which the loss is modelled."""

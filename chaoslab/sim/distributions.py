@@ -40,7 +40,7 @@ class Distribution(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
-    """Without memory: what happened before changes nothing."""
+    """Exponential distribution: without memory of earlier times."""
 
     mean_s: float
 

@@ -20,7 +20,7 @@ from chaoslab.sim.step_reports import StepReports
 
 
 class Joining:
-    """That of one life."""
+    """Joining of one life."""
 
     def __init__(
         self, learner: LearnerProcess, reports: StepReports, leaving: Leaving, *, then: Act
@@ -32,7 +32,7 @@ class Joining:
         self.own: CheckpointFile | None = None
         """Its own checkpoint, if it found one."""
         self.compile_s = 0.0
-        """For how long it compiled."""
+        """Time of its compilation."""
         self.steps_before_wait: int | None = None
         """Steps on a fragment after which it waits for a round; None: it never waits."""
 
@@ -67,7 +67,7 @@ class Joining:
         self._announce(counters, Source(joined.source), is_new=False)
 
     def _prepare(self, joined: WelcomeMessage) -> None:
-        """Use what it has: initial values, and the position of its own checkpoint."""
+        """Use its own values: initial ones, and the position of its own checkpoint."""
         self._source = Source(joined.source)
         self.steps_before_wait = joined.steps_before_wait
         counters = self._learner.counters = Counters(

@@ -20,7 +20,7 @@ from chaoslab.sim.leaving import Leaving
 from chaoslab.sim.step_reports import StepReports
 
 _TURN_S = 0.1
-"""Of a wait for a round, as `diloco.learner.round_wait` has it."""
+"""Turn of a wait for a round, as in `diloco.learner.round_wait`."""
 
 
 class _Wait(NamedTuple):
@@ -39,7 +39,7 @@ class Learner(LearnerProcess):
     """
 
     def begin(self) -> None:
-        """Its process is started."""
+        """Begin the life: its process is started."""
         self.prepare()
         costs = self.world.costs
         self._reports = StepReports(self)
@@ -80,7 +80,7 @@ class Learner(LearnerProcess):
             self._end_wait()
 
     def ask_to_end(self) -> bool:
-        """It leaves after the current step; before it handles signals it is just ended."""
+        """Leave after the current step; before it handles signals its process just ends."""
         if not self._is_started:
             return False
         self._leaving.ask()

@@ -26,7 +26,7 @@ class Pace(Grid):
     """Pace of a simulated learner: the grid of the real one, without waiting."""
 
     def ends_s(self, began_s: float, takes_s: float) -> float:
-        """When a step ends that began now and takes this long without pace."""
+        """End of a step that began now and takes this long without pace."""
         period_s = self.period_s
         if period_s is None:
             self._due_s = None
@@ -41,13 +41,13 @@ _PAYLOADS = (Published, CheckpointMessage)
 
 
 class LearnerProcess(Process):
-    """One life of a learner, without what it does; `sim.learner.Learner` adds that."""
+    """One life of a learner without its training, which `sim.learner.Learner` adds."""
 
     messenger: Messenger
     pace: Pace
     saving: Saving
     counters: Counters | None
-    """None until it was first welcomed."""
+    """Counters; None until it was first welcomed."""
     is_training: bool
     """Whether it has joined: from then on it makes steps."""
     is_ending: bool
@@ -86,18 +86,18 @@ class LearnerProcess(Process):
         raise NotImplementedError
 
     def end(self) -> None:
-        """Its stream ends with it."""
+        """End the process and its stream."""
         super().end()
         self.messenger.connection.abandon()
 
     # ---------------------------------------------------------------- the training thread
 
     def wedge(self) -> None:
-        """Its training thread hangs."""
+        """Hang its training thread."""
         self._is_wedged = True
 
     def unwedge(self) -> None:
-        """It goes on."""
+        """Release its training thread."""
         self._is_wedged = False
         hung, self._hung = self._hung, []
         for act in hung:
@@ -115,7 +115,7 @@ class LearnerProcess(Process):
         return self.later(delay_s, partial(self.on_training_thread, act))
 
     def takes(self, mean_s: float) -> float:
-        """How long something takes this time."""
+        """Duration of a piece of work, drawn anew."""
         return self.chance.spread(mean_s, self.world.costs.spread)
 
     def adopt(self, counters: Counters, then: Act) -> None:

@@ -11,17 +11,17 @@ from chaoslab.sim.messages import StopMessage
 from chaoslab.sim.step_reports import StepReports
 
 _DRAIN_S = 15.0
-"""As `diloco.learner.program` has it."""
+"""Time limit, as in `diloco.learner.program`."""
 _REFUSED_CODE = 3
 
 
 class Leaving:
-    """That of one life."""
+    """Leaving of one life."""
 
     def __init__(self, learner: LearnerProcess, reports: StepReports) -> None:
         self._learner, self._reports = learner, reports
         self.reason = ""
-        """Why it is to leave; empty: it is not."""
+        """Reason to leave; empty: none."""
         self._stop: StopMessage | None = None
 
     @property
@@ -30,7 +30,7 @@ class Leaving:
         return self._stop is not None
 
     def ask(self) -> None:
-        """It is to leave after its step."""
+        """Let it leave after its step."""
         self.reason = self.reason or ("preempted" if self._learner.was_noticed else "asked")
 
     def refuse(self) -> None:

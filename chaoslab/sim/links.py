@@ -39,7 +39,7 @@ class SimLink:
         self.wire.clear(injection)
 
     def counters(self) -> Counters:
-        """What arrived at either end."""
+        """Bytes that arrived at either end."""
         return Counters(
             up_bytes=self.wire.up.carried_bytes,
             down_bytes=self.wire.down.carried_bytes,
@@ -65,7 +65,7 @@ class SimLinks(LinksByName[SimLink]):
         """Nothing was begun."""
 
     def attach(self, network: Network) -> None:
-        """The network of the fleet whose links they are."""
+        """Attach the network of the fleet that has these links."""
         self._network = network
 
     def _make(self, name: str, upstream: str) -> SimLink:
@@ -89,5 +89,5 @@ class Simulated:
     """Simulated links, of the sim fleet alone."""
 
     def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
-        """AbilityError: there are none between processes. The sim fleet makes its own."""
+        """AbilityError: there are no such links between processes. The sim fleet makes its own."""
         raise AbilityError("links: sim are those of the sim fleet: write `fleet: {kind: sim}`")

@@ -36,13 +36,13 @@ class Place:
     number: int
     incarnation: int = 0
     process: Process | None = None
-    """None before its first life, and after each."""
+    """Process; None before its first life, and after each."""
     sent: list[str] = field(default_factory=list)
     """Signals that were sent to end this life."""
     exit: tuple[Timer, NodeExited] | None = None
-    """Of a life that has ended and is not reported yet."""
+    """Exit of a life that has ended and is not reported yet."""
     slowness: dict[str, float] = field(default_factory=dict)
-    """By injection: how much slower it is."""
+    """Slowness by injection."""
 
     @property
     def pid(self) -> int:
@@ -51,7 +51,7 @@ class Place:
 
     @property
     def node(self) -> Node:
-        """As the fleet shows it."""
+        """State of the node, as the fleet shows it."""
         return Node(
             name=self.spec.name,
             role=self.spec.role,

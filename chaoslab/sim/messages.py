@@ -8,7 +8,7 @@ from chaoslab.diloco.syncer.norms import Excess
 
 
 def flat(said: Offer | Contribution | Excess) -> dict[str, Json]:
-    """Its numbers and names by field; `dataclasses.asdict` would copy each, which takes longer."""
+    """Numbers and names by field; `dataclasses.asdict` would copy each, which takes longer."""
     return {name: getattr(said, name) for name in said.__slots__}
 
 
@@ -104,9 +104,9 @@ class Published(msgspec.Struct, frozen=True):
     round: int
     digest: str
     committed_tokens: int
-    """Of the receiver's own."""
+    """Committed tokens of the receiver."""
     loss: float
-    """Of the global parameters, by the model."""
+    """Loss of the global parameters, by the model."""
 
 
 class CheckpointRequest(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ from chaoslab.sim.wires import Party
 
 
 class Inbox:
-    """What has arrived since the training thread last looked."""
+    """Messages that arrived since the training thread last looked."""
 
     def __init__(self) -> None:
         self.joined: WelcomeMessage | None = None
@@ -78,7 +78,7 @@ class Messenger:
             ),
         )  # fmt: skip
         self.epoch = 0
-        """Of the current or latest membership."""
+        """Epoch of the current or latest membership."""
         self._is_member = False
         self._snapshot: Snapshot | None = None
         self._sizes: Sizes | None = None
@@ -271,7 +271,7 @@ class Tampering:
         self._kind: Corruption | None = None
         self._factor = 1.0
         self._earlier: dict[int, Offer] = {}
-        """By fragment: the push that a stale one repeats."""
+        """Push that a stale one repeats, by fragment."""
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
         """Begin what `facts` describe, or end it."""

@@ -10,7 +10,7 @@ from chaoslab.core.link_meter import Reading
 from chaoslab.sim.pipe import Packet
 
 _TIMED = 0.75
-"""Of a payload: a receiver times it from its first chunk on, and cuts it into at least four."""
+"""Timed share of a payload: a receiver times from its first chunk on, of at least four."""
 
 
 class Meter:

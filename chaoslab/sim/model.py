@@ -11,7 +11,7 @@ from chaoslab.sim.costs import Costs
 PARAMETERS: Final[Mapping[str, int]] = {
     "nano": 117_056, "micro": 1_037_696, "mini": 9_999_680, "small": 124_078_848,
 }  # fmt: skip
-"""Of each built-in model, as learner.started reports it."""
+"""Parameters of each built-in model, as learner.started reports them."""
 _VALUE_BYTES: Final[Mapping[str, float]] = {
     "f32": 4.0, "bf16": 2.0, "int8": 1.0, "int4": 0.5, "e3m0": 0.5,
 }  # fmt: skip
@@ -28,23 +28,23 @@ class Sizes:
 
     @property
     def pushed_bytes(self) -> int:
-        """Of a push."""
+        """Bytes of a push."""
         values = _VALUE_BYTES[self._compression] * (1 + self._costs.up_bytes_share)
         return self._of_fragment(values)
 
     @property
     def published_bytes(self) -> int:
-        """Of a published fragment: bf16, unless learners send f32."""
+        """Bytes of a published fragment: bf16, unless learners send f32."""
         return self._of_fragment(_VALUE_BYTES["f32" if self._compression == "f32" else "bf16"])
 
     @property
     def initial_bytes(self) -> int:
-        """Of a fragment of the initial parameters."""
+        """Bytes of a fragment of the initial parameters."""
         return self._of_fragment(_VALUE_BYTES["f32"])
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Of a checkpoint: parameters and both moments."""
+        """Bytes of a checkpoint: parameters and both moments."""
         return int(self._costs.checkpoint_bytes * self.parameters)
 
     def _of_fragment(self, value_bytes: float) -> int:

@@ -7,16 +7,16 @@ from chaoslab.sim.clock import SimClock
 
 
 class NodeClocks:
-    """What one process reads as time; true until they are set."""
+    """Clocks of one process; true until they are set."""
 
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self._started_s = clock.time_s
         self._rate, self._step_s = 1.0, 0.0
         self._drifted_s = 0.0
-        """Of the monotonic clock, until the rate was set last."""
+        """Drift of the monotonic clock until its rate was set last."""
         self._rated_s = 0.0
-        """When the rate was set last."""
+        """Time at which the rate was set last."""
         self.is_touched = False
 
     def set(self, facts: Mapping[str, Json]) -> None:
@@ -39,7 +39,7 @@ class NodeClocks:
         return {"wall_s": wall_s, "monotonic_s": self.monotonic_s}
 
     def _drift_s(self, now_s: float) -> float:
-        """Since the rate was set last."""
+        """Drift since the rate was set last."""
         return (self._rate - 1.0) * (now_s - self._rated_s)
 
 

@@ -27,7 +27,7 @@ class Packet(msgspec.Struct, eq=False):
     size_bytes: int
     deliver: Callable[["Packet"], None]
     left_bytes: float
-    """Not sent yet, when it was last planned."""
+    """Bytes that were not sent when it was last planned."""
     is_bulk: bool = False
     """Whether others pass it on its way."""
     begin_s: float = math.inf
@@ -36,7 +36,7 @@ class Packet(msgspec.Struct, eq=False):
 
     @property
     def took_s(self) -> float:
-        """For how long its bytes passed."""
+        """Time in which its bytes passed."""
         return self.end_s - self.begin_s
 
 
@@ -56,7 +56,7 @@ class Pipe:
         self._free_s = 0.0
         self._last_s = 0.0
         self.rate_bytes_per_s = rate_bytes_per_s
-        """At which bytes pass now."""
+        """Present rate."""
         self.is_frozen = self.is_lossy = False
         self.carried_bytes = 0
         """Delivered since the beginning."""
@@ -97,13 +97,13 @@ class Pipe:
             self._next.cancel()
 
     def delay_s(self) -> float | None:
-        """How long an empty message would take beside the queue; None: it never arrives."""
+        """Delay of an empty message beside the queue; None: it never arrives."""
         if self.is_plain:
             return self._own_latency_s
         return None if self.is_frozen or self.is_lossy else self._latency_s()
 
     def queue_s(self) -> float:
-        """How long a message would wait behind others now."""
+        """Time for which a message would wait behind others now."""
         queue_s = self._free_s - self._clock.time_s
         return queue_s if queue_s > 0.0 else 0.0
 
@@ -173,7 +173,7 @@ class Pipe:
         return [effect for effect in self._effects.values() if isinstance(effect, kind)]
 
     def _settle(self) -> None:
-        """Note how much of each packet has passed so far."""
+        """Count the passed bytes of each packet until now."""
         now_s = self._agenda.now_s
         for packet in self._packets if not self.is_frozen else ():
             if packet.end_s <= now_s:

@@ -65,14 +65,14 @@ class Process:
         self.started_s = world.agenda.now_s
         self.is_alive, self.is_stopped = True, False
         self.stopped_at_s = 0.0
-        """When it was stopped last."""
+        """Time at which it was stopped last."""
         self._rested_s = 0.0
         self.exit_code = 0
         self._ended = ended
         self._backlog: deque[Act] = deque()
-        """Of its main thread: what fell due while it was stopped or waiting."""
+        """Overdue acts of its main thread, from while it was stopped or waiting."""
         self._beside: deque[Act] = deque()
-        """Of its other threads: what fell due while it was stopped."""
+        """Overdue acts of its other threads, from while it was stopped."""
         self._hooks: dict[str, Hook] = {
             "watch": self._watch, "go": self._let_all_go, "clock": self._set_clocks,
         }  # fmt: skip
@@ -86,16 +86,16 @@ class Process:
     # ---------------------------------------------------------------- life
 
     def begin(self) -> None:
-        """It has been started."""
+        """Note its start."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """As SIGSTOP does."""
+        """Stop it, as by SIGSTOP."""
         if not self.is_stopped:
             self.is_stopped, self.stopped_at_s = True, self.now_s
 
     def resume(self) -> None:
-        """It goes on, and does what fell due meanwhile."""
+        """Resume it, and do what fell due meanwhile."""
         if not self.is_stopped:
             return
         self.is_stopped = False
@@ -104,7 +104,7 @@ class Process:
         self._catch_up()
 
     def note_stall(self, seconds: float) -> None:
-        """Its main thread goes on after this long, and has done nothing yet."""
+        """Note that its main thread continues after a stall, and has done nothing yet."""
 
     def _catch_up(self) -> None:
         """Do what fell due, as far as it can go on."""
@@ -114,7 +114,7 @@ class Process:
             self._backlog.popleft()()
 
     def end(self) -> None:
-        """It is gone, whatever ended it: nothing of it happens any more."""
+        """End it: nothing of it happens any more."""
         self.is_alive = False
         self._backlog.clear()
         self._beside.clear()
@@ -122,7 +122,7 @@ class Process:
             self.world.cores.drop(self)
 
     def exit(self, code: int = 0) -> None:
-        """It ends by itself."""
+        """Let it exit by itself."""
         self.exit_code = code
         self._ended(self)
 
@@ -171,7 +171,7 @@ class Process:
             self.world.cores.begin(self, seconds, partial(self.do, act))
 
     def do(self, act: Act) -> None:
-        """Do it now; when it goes on, if it is stopped or waiting; never, if it has ended."""
+        """Do it now; after a resume, if it is stopped or waiting; never, if it has ended."""
         if not self.is_alive:
             return
         if self.is_stopped or self._is_waiting:
@@ -212,7 +212,7 @@ class Process:
     # ---------------------------------------------------------------- hooks
 
     def on(self, do: str, hook: Hook) -> None:
-        """One more test hook."""
+        """Add a test hook."""
         self._hooks[do] = hook
 
     def tell(self, do: str, facts: Mapping[str, Json]) -> None:

@@ -34,7 +34,7 @@ class Publications:
             disk.snapshots, every=settings.evaluate_every, kept=settings.snapshots_kept
         )
         self._newest: dict[int, tuple[int, int, str]] = {}
-        """By fragment: version, round and digest."""
+        """Version, round and digest of each fragment."""
         self._committed: Counter[tuple[str, int, int]] = Counter()
         """Tokens by learner, incarnation and fragment."""
 
@@ -77,7 +77,7 @@ class Publications:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """Those that are published; the policy may be ahead of them."""
+        """Published versions; the policy may be ahead of them."""
         return tuple(self._newest[fragment][0] for fragment in sorted(self._newest))
 
     def send(self, member: Member, fragment: int) -> None:
@@ -115,12 +115,12 @@ def _texts(digests: dict[int, str]) -> dict[str, Json]:
 
 
 _INITIAL, _FLOOR = 4.965, 0.98
-"""In nats per byte."""
+"""Losses in nats per byte."""
 _SCALE_TOKENS = 27_000.0
 _USUAL = 8.0
 """An update of this many times the usual size still trains."""
 _RECOVERS = 0.5
-"""What is left of the damage after each further merge of the fragment."""
+"""Remaining share of the damage after each further merge of the fragment."""
 
 
 def curve(tokens: float) -> float:

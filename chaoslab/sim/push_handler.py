@@ -22,7 +22,7 @@ from chaoslab.sim.wires import Stream
 
 
 class PushHandler:
-    """Those of one life of the syncer."""
+    """Push handler of one life of the syncer."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class PushHandler:
         self._commits, self._sessions = commits, sessions
         self._taken = taken
         self._examined: dict[int, set[int]] = {}
-        """By number of the stream: rounds whose push is being decoded."""
+        """Rounds whose push is being decoded, by number of the stream."""
         self.rejected: Counter[str] = Counter()
-        """How many were refused, by reason."""
+        """Number of refused pushes, by reason."""
 
     def has(self, stream: Stream) -> bool:
         """Whether a push of it is being decoded."""

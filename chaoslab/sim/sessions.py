@@ -17,18 +17,18 @@ from chaoslab.sim.wires import Stream
 
 
 class Sessions:
-    """Those of one life of the syncer."""
+    """Sessions of one life of the syncer."""
 
     def __init__(self) -> None:
         self._open: dict[int, Stream] = {}
         """Every stream that is open at this end, by its number."""
         self._members: dict[int, Member] = {}
-        """By number of the stream: the learner that was let in on it."""
+        """Admitted learner of each stream, by its number."""
         self._streams: dict[int, Stream] = {}
-        """By epoch, of the memberships that have one."""
+        """Stream of each membership that has one, by epoch."""
 
     def accept(self, stream: Stream) -> None:
-        """A new stream, whose hello follows."""
+        """Accept a stream, whose hello follows."""
         self._open[stream.number] = stream
 
     def admit(self, stream: Stream, member: Member) -> None:
@@ -40,7 +40,7 @@ class Sessions:
         return self._members.get(stream.number)
 
     def epoch(self, stream: Stream) -> int | None:
-        """Of the current membership on a stream."""
+        """Epoch of the current membership on a stream."""
         member = self._members.get(stream.number)
         return member.epoch if member and member.epoch in self._streams else None
 
@@ -62,7 +62,7 @@ class Sessions:
         self._open.pop(stream.number, None)
 
     def end(self, stream: Stream) -> int | None:
-        """It serves no member any more: the epoch that it served until now."""
+        """End the membership on a stream; the epoch that it served."""
         epoch = self.epoch(stream)
         self._members.pop(stream.number, None)
         stream.meter_above = None
@@ -86,7 +86,7 @@ def identity(member: Member | Contribution) -> dict[str, Json]:
 
 
 _DRAIN_S = 20.0
-"""As `diloco.syncer.action_executor` has it."""
+"""Time limit, as in `diloco.syncer.action_executor`."""
 
 
 class Ending:
@@ -101,7 +101,7 @@ class Ending:
         self._asked = ""
         self.reason = ""
         self.until_s = math.inf
-        """Until when it waits for goodbyes; infinite while training goes on."""
+        """End of the wait for goodbyes; infinite while training continues."""
         self.has_begun = False
         """Whether members were told to stop."""
 
@@ -133,5 +133,5 @@ class Ending:
 
     @property
     def message(self) -> StopMessage:
-        """What members are told."""
+        """Message to members."""
         return StopMessage(self.reason, self._policy.versions)

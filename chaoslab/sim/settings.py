@@ -89,7 +89,7 @@ class SimFleets:
 
     @cached_property
     def abilities(self) -> frozenset[Ability]:
-        """What has a meaning in a simulation."""
+        """Abilities that have a meaning in a simulation."""
         return abilities_of(SimFleet)
 
     def __call__(

@@ -18,7 +18,7 @@ from chaoslab.sim.process import Process, need
 
 
 class Snapshots:
-    """Those of one training, in order of committed tokens; they outlive the syncer."""
+    """Snapshots of one training, in order of committed tokens; they outlive the syncer."""
 
     def __init__(self, there: list[Snapshot], *, every: int | None, kept: int | None) -> None:
         self._there, self._every, self._kept = there, every, kept
@@ -60,7 +60,7 @@ class Evaluator(Process):
     """Simulated evaluator: reports the modelled loss of the snapshots, and exits."""
 
     def begin(self) -> None:
-        """It reads the snapshots after a while, one after the other."""
+        """Read the snapshots after a while, one after the other."""
         snapshots = chosen(self.world.syncer_disk.snapshots, int(need(self.flags, "at-most")))
         delay_s = self.world.costs.evaluator_start_s
         if not snapshots:

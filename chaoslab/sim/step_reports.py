@@ -5,12 +5,12 @@ from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
 
 _SAMPLE_S = 0.25
-"""As `diloco.learner.program` has it; likewise below, `diloco.learner.round_wait`."""
+"""Intervals as in `diloco.learner.program` and `diloco.learner.round_wait`."""
 _TOLD_S = 0.25
 
 
 class StepReports:
-    """Those of one life."""
+    """Step reports of one life."""
 
     def __init__(self, learner: LearnerProcess) -> None:
         self._learner = learner
@@ -53,7 +53,7 @@ class StepReports:
         self.begin(counters)
 
     def wait(self, counters: Counters, seconds: float) -> None:
-        """It has waited this long for a round; reported each quarter of a second of one wait."""
+        """Note a wait for a round of this length; reported each quarter of a second of one wait."""
         if counters.step != self._waited_step:
             self._waited_step, self._waited_s, self._told_s = counters.step, 0.0, 0.0
         self._waited_s += seconds

@@ -46,7 +46,7 @@ _TICK_S = 1e-6
 """Least time until it looks again: a deadline that is reached may be missed by a rounding, and real
 time would have gone on meanwhile."""
 _PAUSED_S = 1.0
-"""As `diloco.syncer.program` has it."""
+"""Pause that counts, as in `diloco.syncer.program`."""
 
 _PAYLOADS = (PushMessage, InitialMessage, CheckpointMessage)
 
@@ -55,7 +55,7 @@ class Syncer(Process):
     """One life of the syncer."""
 
     def begin(self) -> None:
-        """It starts, and continues from its disk if there is something on it."""
+        """Start, and continue from its disk if there is something on it."""
         rules = Settings.from_json(need(self.flags, "settings-json"))
         self._fragments = rules.fragments
         self.policy = Policy(rules)
@@ -77,7 +77,7 @@ class Syncer(Process):
         self._ending = Ending(self, self.policy, self._sessions)
         self._uplinks = Uplinks(self)
         self._leaving: dict[int, LeaveReason] = {}
-        """By number of the stream: memberships that end after their pushes."""
+        """Memberships that end after their pushes, by number of the stream."""
         self._initial: set[int] = set()
         self._wake: Timer | None = None
         self._wake_s = math.inf
@@ -104,12 +104,12 @@ class Syncer(Process):
     # ---------------------------------------------------------------- life
 
     def note_stall(self, seconds: float) -> None:
-        """It suspects no learner for that."""
+        """Suspect no learner for this stall."""
         if seconds > _PAUSED_S:
             self.policy.discount(seconds)
 
     def end(self) -> None:
-        """Its streams end with it."""
+        """End it and its streams."""
         super().end()
         if self.world.syncer is self:
             self.world.syncer = None
@@ -129,7 +129,7 @@ class Syncer(Process):
     # ---------------------------------------------------------------- arrivals
 
     def accept(self, stream: Stream) -> None:
-        """A new stream, whose hello follows."""
+        """Accept a stream, whose hello follows."""
         self._sessions.accept(stream)
 
     def hear(self, stream: Stream, message: object, packet: Packet) -> None:
@@ -232,7 +232,7 @@ class Syncer(Process):
     # ---------------------------------------------------------------- initial parameters
 
     def _seed(self, message: InitialMessage) -> None:
-        """One fragment of the initial parameters; training begins when all are on disk."""
+        """Take one fragment of the initial parameters; training begins when all are on disk."""
         if message.epoch != self.policy.seeder or self.policy.versions:
             return
         self._initial.add(message.fragment)

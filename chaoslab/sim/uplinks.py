@@ -37,7 +37,7 @@ class Uplinks:
         self._by_learner[learner] = _Uplink(incarnation, stream, meter)
 
     def ping(self) -> Iterator[Stream]:
-        """Ping all; those that are silent for so long that their stream counts as broken."""
+        """Ping all; learners whose silence means that their stream is broken."""
         now_s = self._process.now_s
         for uplink in tuple(self._by_learner.values()):
             if uplink.stream.is_open_above:

@@ -16,11 +16,11 @@ from chaoslab.sim.meter import Meter
 from chaoslab.sim.pipe import Packet, Pipe
 
 SILENT_S = 10.0
-"""Without a packet for this long an end breaks the stream off: `Limits.keepalive_s + answer_s`."""
+"""Silence after which an end breaks the stream off: `Limits.keepalive_s + answer_s`."""
 CONTROL_BYTES = 100
-"""Of a message without payload."""
+"""Bytes of a message without payload."""
 _PING_BYTES = 31
-"""Of a ping or its answer, with its frame."""
+"""Bytes of a ping or its answer, with its frame."""
 
 
 class Party(Protocol):
@@ -44,7 +44,7 @@ class Listener(Party, Protocol):
     """The process that learners dial."""
 
     def accept(self, stream: "Stream") -> None:
-        """A new stream, whose hello follows."""
+        """Accept a stream, whose hello follows."""
         ...
 
 
@@ -57,15 +57,15 @@ class Stream:
     learner: Party
     syncer: Party
     is_open_below: bool = True
-    """At the learner."""
+    """Whether it is open at the learner."""
     is_open_above: bool = True
-    """At the syncer."""
+    """Whether it is open at the syncer."""
     is_cut: bool = False
-    """Its connection is forgotten on the way: nothing passes."""
+    """Whether its connection is forgotten on the way: nothing passes."""
     meter_below: Meter | None = None
-    """What measures its link at the learner."""
+    """Meter of its link at the learner."""
     meter_above: Meter | None = None
-    """What does at the syncer, while it serves a membership."""
+    """Meter of its link at the syncer, while it serves a membership."""
 
     def up(
         self, message: object, size_bytes: int = CONTROL_BYTES, *, is_bulk: bool = False
@@ -128,7 +128,7 @@ class Wire:
     up: Pipe
     down: Pipe
     streams: list[Stream] = field(default_factory=list)
-    """Of which an end is open."""
+    """Streams with an open end."""
     opened: int = 0
     refused_by: set[str] = field(default_factory=set)
     """Injections that refuse connections."""
@@ -141,11 +141,11 @@ class Wire:
         return sum(stream.is_open_below for stream in self.streams)
 
     def pipes(self, direction: Direction) -> tuple[Pipe, ...]:
-        """Those of a direction."""
+        """Pipes of a direction."""
         return tuple(self.up if way is Direction.UP else self.down for way in direction.ways)
 
     def round_trip_s(self, *, beside: bool = False) -> float | None:
-        """Of a ping now, `beside` the stream or behind its payloads; None: it is not answered."""
+        """Round trip of a ping now, `beside` the stream or behind its payloads; None: no answer."""
         up_s, down_s = self.up.delay_s(), self.down.delay_s()
         if up_s is None or down_s is None:
             return None

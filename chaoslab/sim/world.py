@@ -58,18 +58,18 @@ class World:
     network: Network
     seed: int
     cores: Cores | None = None
-    """Shared by all processes; None: each has a machine of its own."""
+    """Cores that all processes share; None: each has a machine of its own."""
     syncer_disk: SyncerDisk = field(default_factory=SyncerDisk)
     learner_disks: dict[str, LearnerDisk] = field(default_factory=dict)
     syncer: Listener | None = None
     """The process that listens for learners; None while none does."""
     seen: list[Observation] = field(default_factory=list)
-    """What was said and not polled yet."""
+    """Observations that were not polled yet."""
 
     def report(self, source: str, said: Payload, node_s: float | None = None) -> None:
         """Something that `poll` will tell."""
         self.seen.append(Observation.of(source, said, node_s=node_s))
 
     def disk(self, learner: str) -> LearnerDisk:
-        """What a learner keeps."""
+        """Disk of a learner."""
         return self.learner_disks.setdefault(learner, LearnerDisk())

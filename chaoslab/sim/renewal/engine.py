@@ -27,7 +27,7 @@ _WINDOW_S: Final = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a scenario gave with one seed."""
+    """Result of a scenario with one seed."""
 
     goodput: float
     """Share of the chip time that went into useful training."""
@@ -85,7 +85,7 @@ def _next(source: Iterator[Outage], horizon_s: float) -> Outage:
 
 
 def _downs(learners: Sequence[Learner], end_s: float) -> tuple[Times, Times]:
-    """When any of them went down until `end_s`, and when any came back, both sorted."""
+    """Times until `end_s` at which any of them went down, and came back, both sorted."""
     taken = [learner.taken_downs(end_s) for learner in learners]
     went_s, came_s = (np.sort(np.concatenate(times_s)) for times_s in zip(*taken, strict=True))
     return went_s, came_s

@@ -34,12 +34,12 @@ class Domain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureModel:
-    """How the chips of a fleet fail. Chips are interrupted while they train, not in a pause."""
+    """Failures of the chips of a fleet. Chips are interrupted while they train, not in a pause."""
 
     mtbi_s: float
     """Mean time between interruptions of one chip; relapses and domains come on top."""
     source: str
-    """Where the figures come from, and which of them are assumed."""
+    """Source of the figures, and which of them are assumed."""
     shape: float = 1.0
     """Weibull shape of that time; 1 is exponential, below 1 a repaired chip soon fails again."""
     repair: Distribution | None = None
@@ -47,7 +47,7 @@ class FailureModel:
     bad_share: float = 0.0
     """Share of chips on bad machines."""
     bad_factor: float = 1.0
-    """How many times as often as others these fail; the mean over all chips stays `mtbi_s`."""
+    """Failure rate of these, relative to others; the mean over all chips stays `mtbi_s`."""
     relapse_share: float = 0.0
     """Share of repairs that repair nothing."""
     relapse_s: float = HOUR_S
@@ -61,7 +61,7 @@ class FailureModel:
     slow_speed: float = 1.0
     """Speed of the learner meanwhile, as a share of its usual one."""
     slow_s: float = HOUR_S
-    """How long a slow-down lasts."""
+    """Duration of a slow-down."""
     domains: tuple[Domain, ...] = ()
     trace: str = ""
     """Name of a recorded trace in `traces`, which each learner repeats from a place of its own."""

@@ -60,10 +60,10 @@ class Learner:
         """Of possible failures alone, so that they do not depend on what comes of them."""
         self._rng = rng
         self._strikes_at = self._place = self._repair_s = 0.0
-        """Of the next possible failure: trained time, place among all chips, repair."""
+        """Next possible failure: trained time, place among all chips, repair."""
         self._out = self._out_bad = 0.0
         self._returns: list[tuple[float, float, float, bool]] = []
-        """When chips are back, how many, how many of them bad, and whether one of them failed."""
+        """Returns of chips: time, number, number of bad ones, and whether one of them failed."""
         self._lives: list[float] = []
         """Trained time at which chips fail that have failed before, if they have a memory."""
         self._due_at, self._grows = 0.0, False
@@ -74,7 +74,7 @@ class Learner:
         self.interruptions = self.changes = 0
         self.next_s = 0.0
         self.downs: list[float] = []
-        """When it went down and when it came back, in turns, until they are taken."""
+        """Times at which it went down and came back, in turns, until they are taken."""
         self._next_possible()
         self._plan()
 
@@ -119,7 +119,7 @@ class Learner:
         self._note(time_s)
 
     def _note(self, time_s: float) -> None:
-        """It is down until `since_s`; that may be known better than when it went down."""
+        """Note that it is down until `since_s`, which may be known later than its beginning."""
         if self.since_s <= time_s:
             return
         if self.downs and self.downs[-1] >= time_s:
@@ -227,7 +227,7 @@ class Learner:
     # ------------------------------------------------------------ what comes next
 
     def _plan(self) -> None:
-        """When the next event of this learner is due, and which it is."""
+        """Time and kind of the next event of this learner."""
         if self._is_empty:
             self.since_s, self.next_s = math.inf, self._returns[0][0]
             return

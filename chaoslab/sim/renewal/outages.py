@@ -76,7 +76,7 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a trace recorded."""
+    """Recording of a trace."""
 
     length_s: float
     preemptions: tuple[Preemption, ...]

@@ -15,7 +15,7 @@ from chaoslab.sim.renewal.failure_models import MODELS, REPAIR, FailureModel, Fl
 
 
 class Policy(StrEnum):
-    """How a training answers a failure."""
+    """Answer of a training to a failure."""
 
     RIGID = "rigid"
     """Data parallel: everyone stops until the failed chip is repaired, and restarts."""
@@ -73,7 +73,7 @@ class Scenario:
 
     @property
     def model(self) -> FailureModel:
-        """How the chips fail."""
+        """Failure model of the chips."""
         return MODELS[self.failures]
 
     @property

@@ -18,13 +18,13 @@ from chaoslab.sim.timeline.training import GBIT, Method, Result, Training
 
 
 def simulate(training: Training, rate_bytes_per_s: float) -> Result:
-    """What it gives over links of that rate, each way."""
+    """Result over links of that rate, each way."""
     simulated = star.simulate if training.through_syncer else ring.simulate
     return simulated(training, rate_bytes_per_s)
 
 
 def speed_up(training: Training, rate_bytes_per_s: float) -> float:
-    """How many times faster its steps are than with synchronisation in every step.
+    """Speed of its steps relative to synchronisation in every step.
 
     The other training sends 16 bits for each parameter in a ring, over the same links.
     """
@@ -87,7 +87,7 @@ def reached(training: Training, gbit: float) -> float:
 
 
 def grid_steps(gbit: float, other_gbit: float) -> int:
-    """How many points of the grid the first lies above the second."""
+    """Number of points of the grid by which the first lies above the second."""
     return _nearest(gbit) - _nearest(other_gbit)
 
 

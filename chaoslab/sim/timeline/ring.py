@@ -14,9 +14,9 @@ from typing import NamedTuple
 from chaoslab.sim.timeline.training import Result, Training
 
 _PERIODS = 3
-"""That are simulated; the last one is measured."""
+"""Simulated periods; the last one is measured."""
 _LEAST_STEPS = 8
-"""Of a period, so that that of data parallel is more than one step."""
+"""Fewest steps of a period, so that one of data parallel is more than one step."""
 
 
 class Layer(NamedTuple):
@@ -64,7 +64,7 @@ def simulate(training: Training, rate_bytes_per_s: float) -> Result:
 
 
 def _due(training: Training) -> list[list[int]]:
-    """By step of a period: fragments that are sent after it, spread as evenly as steps allow."""
+    """Fragments to send after each step of a period, spread as evenly as steps allow."""
     due: list[list[int]] = [[] for _ in range(training.period)]
     for fragment in range(training.parts):
         due[(fragment + 1) * training.period // training.parts - 1].append(fragment)

@@ -26,9 +26,9 @@ from chaoslab.sim.pipe import Pipe
 from chaoslab.sim.timeline.training import Method, Result, Training
 
 _PERIODS = 3
-"""That are measured, after as many that are not."""
+"""Measured periods, after as many that are not measured."""
 _LEAST_STEPS = 144
-"""As a count of rounds of short periods is coarse."""
+"""Fewest steps: a count of rounds of short periods is coarse."""
 _NEVER_S = 1e15
 _NAME, _EPOCH = "learner", 1
 
@@ -82,7 +82,7 @@ class _Star:
         return self._agenda.now_s
 
     def run(self, steps: int) -> None:
-        """Until the learner has made this many steps."""
+        """Run until the learner has made this many steps."""
         while self._learner.step < steps:
             self._agenda.run_next()
 
@@ -160,7 +160,7 @@ class _Star:
 
 
 def _settings(training: Training) -> Settings:
-    """Of the syncer: it suspects no learner, since nothing fails."""
+    """Settings of the syncer, which suspects no learner, since nothing fails."""
     return Settings(
         learners=(_NAME,),
         fragments=training.parts,

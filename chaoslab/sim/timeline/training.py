@@ -13,7 +13,7 @@ GBIT = 1e9 / 8
 
 
 class Method(StrEnum):
-    """What learners exchange, and whether they wait for it."""
+    """Exchange between learners, and whether they wait for it."""
 
     DATA_PARALLEL = "data_parallel"
     """The gradient of the whole model in every step."""
@@ -22,7 +22,7 @@ class Method(StrEnum):
     STREAMING = "streaming"
     """Each fragment every `sync_every` steps, one after the other."""
     DECOUPLED = "decoupled"
-    """As `streaming`, through a syncer, and no learner waits."""
+    """The same as `streaming`, through a syncer, and no learner waits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Training:
     centres: int = 2
     """Data centres, with one learner in each."""
     latency_s: Duration = 0.0
-    """One way, between a learner and the next one or the syncer."""
+    """One-way latency between a learner and the next one or the syncer."""
     sync_every: int = 100
     """H: steps between two transfers of the same parameters; `data_parallel` sends in each step."""
     fragments: int = 0
@@ -53,9 +53,9 @@ class Training:
     overlap: int = 0
     """Steps that learners make while a transfer is under way."""
     bits: float = 16.0
-    """Of one parameter or gradient that a learner sends."""
+    """Bits of one parameter or gradient that a learner sends."""
     merged_bits: float = 16.0
-    """Of one parameter that the syncer sends back; without a syncer, `bits` counts both ways."""
+    """Bits of one parameter from the syncer; without a syncer, `bits` counts both ways."""
     sent_share: Share = 1.0
     """Share of the parameters that is sent."""
     syncer: bool = False
@@ -104,18 +104,18 @@ class Training:
 
     @property
     def sent_bytes(self) -> float:
-        """Of the whole model, as a learner sends it."""
+        """Bytes of the whole model, as a learner sends it."""
         return self.parameters * self.sent_share * self.bits / 8
 
     @property
     def merged_bytes(self) -> float:
-        """Of the whole model, as the syncer sends it."""
+        """Bytes of the whole model, as the syncer sends it."""
         return self.parameters * self.sent_share * self.merged_bits / 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a training over links of one bandwidth gave."""
+    """Result of a training over links of one bandwidth."""
 
     utilisation: float
     """Share of the time in which learners compute."""
