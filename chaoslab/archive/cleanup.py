@@ -29,7 +29,7 @@ _GOING = ".removing-"
 
 
 class KeepReason(StrEnum):
-    """Why a run is not removed whatever is asked."""
+    """Reason for which a run is kept in any case."""
 
     RUNNING = "running"
     OWES = "with something to undo (chaoslab heal)"
@@ -39,7 +39,7 @@ class KeepReason(StrEnum):
 
 
 class RemoveReason(StrEnum):
-    """Why something is removed."""
+    """Reason for a removal."""
 
     AGE = "too old"
     SIZE = "beyond the size"
@@ -47,13 +47,13 @@ class RemoveReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What may be removed. Without an age and a size, nothing is."""
+    """Rules of removal. Without an age and a size, nothing is removed."""
 
     older_than_s: float | None = None
     most_bytes: int | None = None
-    """For all records together: the oldest that may go do, until the rest fits."""
+    """Size of all records together: the oldest removable ones go until the rest fits."""
     keep_last: int = 1
-    """Of each plan at least this many stay; `latest` always leads somewhere."""
+    """Least number of runs of each plan that stay; `latest` always leads somewhere."""
     keeps_failing: bool = True
 
     @property
@@ -68,9 +68,9 @@ class Candidate:
 
     path: Path
     plan: str | None
-    """None for a kept twin: those of all plans lie together."""
+    """Name of the plan; None for a kept twin: those of all plans lie together."""
     outcome: Outcome | None
-    """Of its verdict; None if it has none."""
+    """Outcome of its verdict; None without one."""
     size_bytes: int
     age_s: float
     keep: KeepReason | None
@@ -83,19 +83,19 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanUp:
-    """What would be removed, the oldest first, and what stays."""
+    """Removable records, the oldest first, and those that stay."""
 
     removed: tuple[tuple[Candidate, RemoveReason], ...]
     kept: tuple[Candidate, ...]
 
     @property
     def freed_bytes(self) -> int:
-        """On disk."""
+        """Bytes on disk that would be freed."""
         return sum(one.size_bytes for one, _ in self.removed)
 
     @property
     def kept_bytes(self) -> int:
-        """On disk."""
+        """Bytes on disk that would stay."""
         return sum(one.size_bytes for one in self.kept)
 
 
@@ -105,7 +105,7 @@ class PlanSum:
 
     plan: str | None
     outcomes: Mapping[Outcome | None, int]
-    """How many have which verdict."""
+    """Number of records with each verdict."""
     size_bytes: int
     oldest_s: float
     removed: int
@@ -113,7 +113,7 @@ class PlanSum:
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """Number of records."""
         return sum(self.outcomes.values())
 
 

@@ -27,7 +27,7 @@ _OWN = frozenset({"seed", "version", "description"})
 
 
 class Area(StrEnum):
-    """What a change is of."""
+    """Area of a change."""
 
     SEED = "seed"
     PLAN = "plan"
@@ -39,7 +39,7 @@ class Area(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One thing that is not the same in both runs."""
+    """One difference between the runs."""
 
     area: Area
     what: str
@@ -103,7 +103,7 @@ def _plan(run: PastRun) -> dict[str, Tree]:
 
 
 def _parts(before: Tree, after: Tree, key: str) -> Iterator[Change]:
-    """What differs within a part of the plan; what only one has is told as a whole."""
+    """Differences within a part of the plan; a part that only one has is one difference."""
     if before == after:
         return
     was, is_now = _inside(before, key), _inside(after, key)
@@ -133,12 +133,12 @@ def _name(item: Tree) -> str:
 
 
 class Regression(StrEnum):
-    """What became of one finding."""
+    """Change of one finding."""
 
     NONE = "none"
     WORSE = "worse"
     UNKNOWN = "unknown"
-    """It was PASS, and the later run does not tell."""
+    """It was PASS, and the later run does not decide it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,13 +151,13 @@ class Pair:
 
     @property
     def change(self) -> float | None:
-        """By how much the margin rose; None unless both have one."""
+        """Increase of the margin; None unless both have one."""
         was, is_now = (None if one is None else one.margin for one in (self.before, self.after))
         return None if was is None or is_now is None else is_now - was
 
     @property
     def noises(self) -> tuple[float | None, float | None]:
-        """How uncertain the baseline was that it compared with; None if it compares with none."""
+        """Noise of the baseline that it compared with; None if it compares with none."""
         before, after = (
             one.numbers.get(NOISE) if one else None for one in (self.before, self.after)
         )
@@ -189,7 +189,7 @@ class Comparison:
     after: PastRun
     verdicts: tuple[Verdict, Verdict]
     pairs: tuple[Pair, ...]
-    """In the order of the later run's verdict, then what only the earlier one has."""
+    """Pairs in the order of the later run's verdict, then those of the earlier one alone."""
     changes: tuple[Change, ...]
 
     def exit_code(self, max_drop: float) -> ExitCode:

@@ -33,7 +33,7 @@ class PastRun:
 
     directory: RunDirectory
     facts: Mapping[str, Json]
-    """What its run.json holds; {} if the harness died before it wrote one, or it is damaged."""
+    """Content of its run.json; {} if the harness died before it wrote one, or it is damaged."""
     damage: str = ""
     """Why run.json cannot be read; empty if it can."""
 
@@ -44,7 +44,7 @@ class PastRun:
 
     @classmethod
     def listed(cls, directory: RunDirectory) -> "PastRun":
-        """As one of many: a damaged run.json is told by `damage`, and hides no other run."""
+        """The run in a list: a damaged run.json is shown by `damage`, and hides no other run."""
         try:
             return cls.of(directory)
         except FleetError as error:
@@ -57,7 +57,7 @@ class PastRun:
 
     @property
     def outcome(self) -> Outcome | None:
-        """Of its verdict; None while it was never judged."""
+        """Outcome of its verdict; None while it was never judged."""
         said = self.facts.get("verdict")
         return Outcome(said) if isinstance(said, str) and said in tuple(Outcome) else None
 
@@ -68,7 +68,7 @@ class PastRun:
 
     @property
     def started(self) -> datetime | None:
-        """When it began, in UTC; None if it did not live to say so."""
+        """Time of its start, in UTC; None if it did not live to write it."""
         try:
             found = datetime.fromisoformat(str(self.facts.get("started")))
         except ValueError:
@@ -89,7 +89,7 @@ class PastRun:
 
     @property
     def machine(self) -> Mapping[str, Json]:
-        """What decides how fast a run is there."""
+        """Facts that decide how fast a run is there."""
         host = self.facts.get("host")
         return host if isinstance(host, Mapping) else {}
 
@@ -148,7 +148,7 @@ def index(root: Path, plan: str | None = None) -> tuple[PastRun, ...]:
 
 
 def judged(run: PastRun) -> Verdict:
-    """Its verdict; PlanError says what to do if there is none."""
+    """Its verdict; PlanError says what to do without one."""
     verdict = run.verdict()
     if verdict is None:
         path = run.directory.path

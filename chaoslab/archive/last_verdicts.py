@@ -32,15 +32,15 @@ CodeOf = Callable[[PastRun], Mapping[str, Json] | None]
 
 
 class State(StrEnum):
-    """What the last verdict of a plan is worth now."""
+    """Present validity of the last verdict of a plan."""
 
     PASS = "PASS"
     FAIL = "FAIL"
     UNKNOWN = "UNKNOWN"
     EXPIRED = "expired"
-    """It was PASS, longer ago than asked."""
+    """It was PASS, but is older than allowed."""
     OTHER_CODE = "other code"
-    """It was PASS, and the code that is here now is not what was run."""
+    """It was PASS, but the present code is not the one that was run."""
     NOT_JUDGED = "not judged"
     """The newest run that is over has no verdict.json, whatever run.json remembers."""
     DAMAGED = "damaged"
@@ -64,9 +64,9 @@ class LastVerdict:
     """The newest one that is over; the newest one if none is."""
     age_s: float | None
     is_running: bool
-    """Whether a run of it goes on now."""
+    """Whether a run of it is in progress."""
     damage: str = ""
-    """Why the state is DAMAGED."""
+    """Reason for which the state is DAMAGED."""
     tightest: Finding | None = None
     """The finding with the smallest margin."""
 
@@ -133,7 +133,7 @@ def _last_verdict(
 
 
 def _read(run: PastRun) -> tuple[Verdict | None, str]:
-    """Its verdict, and why that or run.json cannot be read."""
+    """Its verdict, and the error of that or of run.json."""
     if run.outcome is None:
         return None, run.damage
     try:

@@ -26,7 +26,7 @@ CONFIDENCE = 0.99
 fall or to rise."""
 _Z = 2.575829
 RUNS_LEAST = 6
-"""With fewer, even values that all fall are no proof at this confidence."""
+"""Fewest runs: with fewer, even falling margins alone are no proof at this confidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +68,11 @@ def slope(values: Sequence[float]) -> Slope | None:
 
 
 _MACHINE = ("system", "machine", "cores")
-"""What of a host must be equal for margins to be compared; kernels and memory sizes may differ."""
+"""Facts of a host that must be equal for margins to be compared."""
 
 
 class LeftOut(StrEnum):
-    """Why a run is no part of a trend."""
+    """Reason for which a run is no part of a trend."""
 
     NOT_JUDGED = "not judged"
     DAMAGED = "damaged"
@@ -83,7 +83,7 @@ class LeftOut(StrEnum):
 
 
 class Direction(StrEnum):
-    """Where a margin goes."""
+    """Direction of a margin."""
 
     FALLING = "falling"
     RISING = "rising"
@@ -102,17 +102,17 @@ class MarginTrend:
 
     @property
     def median(self) -> float:
-        """Of all of them."""
+        """Median of all margins."""
         return median(self.margins)
 
     @property
     def change(self) -> float | None:
-        """By how much the margin changed from the first run to the last, by the slope."""
+        """Change of the margin from the first run to the last, by the slope."""
         return None if self.slope is None else self.slope.per_run * (len(self.margins) - 1)
 
     @property
     def direction(self) -> Direction:
-        """By the interval of the slope."""
+        """Direction by the interval of the slope."""
         if self.slope is None:
             return Direction.TOO_FEW
         if self.slope.falls:
@@ -121,7 +121,7 @@ class MarginTrend:
 
     @property
     def runs_left(self) -> float | None:
-        """After how many more runs nothing is left of the margin, if it goes on falling."""
+        """Number of further runs until nothing is left of the margin, if it continues to fall."""
         if self.slope is None or not self.slope.falls or self.margins[-1] <= 0:
             return None
         return self.margins[-1] / -self.slope.per_run
@@ -134,7 +134,7 @@ class MarginTrend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """One plan over its runs."""
+    """Trend of one plan over its runs."""
 
     plan: str
     runs: tuple[PastRun, ...]
@@ -143,7 +143,7 @@ class Trend:
     margins: tuple[MarginTrend, ...]
     left_out: Mapping[LeftOut, int]
     without_verdict: tuple[PastRun, LeftOut] | None = None
-    """The newest run that is over, if it is newer than `runs`, and why it is none of them."""
+    """Newest finished run, if it is newer than `runs`, and why it is not one of them."""
 
     def eroding(self, max_drop: float) -> tuple[MarginTrend, ...]:
         """Margins that fall and have fallen by more than `max_drop`."""
@@ -218,7 +218,7 @@ def trend(runs: Sequence[PastRun], *, last: int) -> Trend:
 
 
 def _none_judged(runs: Sequence[PastRun]) -> PlanError:
-    """What to do about it; why not even that is possible, if every run.json is damaged."""
+    """Advice; why not even that is possible, if every run.json is damaged."""
     whole = next((run for run in runs if not run.damage), None)
     if runs and whole is None:
         return PlanError(runs[0].damage)
@@ -249,7 +249,7 @@ def _unlike(run: PastRun, newest: PastRun) -> LeftOut | None:
 
 
 def _margins(verdicts: Sequence[Verdict]) -> tuple[MarginTrend, ...]:
-    """Of every check that had a margin and an answer in any run."""
+    """Margins of every check that had a margin and an answer in any run."""
     series: dict[str, list[float]] = {}
     for verdict in verdicts:
         for name, finding in verdict.by_name.items():

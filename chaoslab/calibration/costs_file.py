@@ -18,17 +18,17 @@ from chaoslab.core.units import plural
 from chaoslab.sim.costs import Costs, quantile_lines
 
 _DIGITS = 4
-"""Of a measured cost: more would be noise."""
+"""Digits of a measured cost: more would be noise."""
 _TAILS = 0.05
 _PARTS = 40
-"""Of the samples, between two quantiles each: the slowest of them are one part."""
+"""Shares of the samples between two quantiles: the slowest of them are one share."""
 _LEAST = 2 * _PARTS
 """Number of samples for quantiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One cost as real runs show it."""
+    """One cost by real runs."""
 
     cost: str
     value: float
@@ -41,11 +41,11 @@ class Measured:
     runs: int
     """Number of runs that have samples of it."""
     quantiles: Sequence[float] = ()
-    """Of work that varies from round to round."""
+    """Quantiles of work that varies from round to round."""
 
     @property
     def default(self) -> float | None:
-        """What a simulation takes without a file."""
+        """Default of a simulation without a file."""
         found: float | None = getattr(Costs(), self.cost)
         return found
 
@@ -112,7 +112,7 @@ def _rounded(value: float) -> float:
 
 
 def _quantiles(cost: str, ordered: Sequence[float]) -> Sequence[float]:
-    """From the least to the greatest, if this work may vary and there are enough samples."""
+    """Quantiles in order, if this work may vary and there are enough samples."""
     if cost not in Costs.VARYING or len(ordered) < _LEAST:
         return ()
     return [_rounded(_quantile(ordered, part / _PARTS)) for part in range(_PARTS + 1)]

@@ -50,7 +50,7 @@ _NORMAL = 1.4826
 
 
 def samples_of(history: History) -> Samples:
-    """By cost: what each piece of work of this run took, in the order of its journal."""
+    """Durations of each piece of work of this run by cost, in the order of its journal."""
     found: dict[str, list[float]] = defaultdict(list)
     for measure in (_starts, _ends, _steps, _pushes, _merges, _checkpoints, _links, _evaluation):
         for cost, value in measure(history):
@@ -62,7 +62,7 @@ def samples_of(history: History) -> Samples:
 
 
 def _starts(history: History) -> Iterator[tuple[str, float]]:
-    """From the start of each process to its first report."""
+    """Times from the start of each process to its first report."""
     begun = {_life(event): event.time_s for event in history.of(NodeStarted)}
     for started in history.of(LearnerStarted):
         if (began_s := begun.get(started.payload.life)) is not None:
@@ -82,7 +82,7 @@ def _starts(history: History) -> Iterator[tuple[str, float]]:
 
 
 def _ends(history: History) -> Iterator[tuple[str, float]]:
-    """From the last report, or from a fault that kills, to the exit."""
+    """Times from the last report, or from a fault that kills, to the exit."""
     left = {event.payload.life: event.time_s for event in history.of(LearnerLeft)}
     finals = history.of(SyncerFinal)
     kills = [event for event in history.of(FaultInjecting) if event.payload.takes_away]
@@ -149,7 +149,7 @@ def _tokens_per_step(steps: Sequence[LearnerStep]) -> float | None:
 
 
 def _pushes(history: History) -> Iterator[tuple[str, float]]:
-    """From a push to its acceptance, less what link and syncer take of that; and its size."""
+    """Times from a push to its acceptance, without link and syncer; and its size."""
     until_s, links = _until_s(history), _links_of(history)
     pushed = {(one.payload.life, one.payload.round): one for one in history.of(LearnerPushed)}
     for event in history.of(PushAccepted):
@@ -167,7 +167,7 @@ def _pushes(history: History) -> Iterator[tuple[str, float]]:
 
 
 def _checkpoints(history: History) -> Iterator[tuple[str, float]]:
-    """How long a checkpoint takes to disk, and how large it is."""
+    """Duration of a checkpoint to disk, and its size."""
     until_s, parameters = _until_s(history), _parameters(history)
     for event in history.of(CheckpointSaved):
         if event.time_s >= until_s:
@@ -181,7 +181,7 @@ def _checkpoints(history: History) -> Iterator[tuple[str, float]]:
 
 
 def _merges(history: History) -> Iterator[tuple[str, float]]:
-    """Of rounds to which all answered: merge, write, publish; then adoptions."""
+    """Merge, write and publication of rounds that all answered; then adoptions."""
     until_s = _until_s(history)
     accepted = {event.payload.round: event.time_s for event in history.of(PushAccepted)}
     stored = {event.payload.round: event for event in history.of(RoundStored)}
@@ -205,7 +205,7 @@ def _merges(history: History) -> Iterator[tuple[str, float]]:
 def _adoptions(
     history: History, published: Mapping[tuple[int, int], float]
 ) -> Iterator[tuple[str, float]]:
-    """From publication to adoption, less half a step on the average and the way there."""
+    """Times from publication to adoption, less half a step on the average and the way there."""
     halves_s = {
         life: median(one.step_s for one in steps) / 2
         for life, steps in _by_life(history, _until_s(history)).items()
@@ -264,7 +264,7 @@ def _links_of(history: History) -> Costs:
 
 
 def _until_s(history: History) -> float:
-    """When the first fault began; infinite without one."""
+    """Beginning of the first fault; infinite without one."""
     return next((event.time_s for event in history.of(FaultInjecting)), float("inf"))
 
 

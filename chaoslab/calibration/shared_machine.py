@@ -80,7 +80,7 @@ def step_work_s(history: History, until_s: float) -> Iterator[float]:
 
 
 def _starting(history: History) -> Sequence[tuple[float, float]]:
-    """Of each process of a learner or syncer: from its start until it is ready, or has ended."""
+    """Time of each start of a learner's or syncer's process, until it is ready, or has ended."""
     found = []
     for started in history.of(NodeStarted):
         said = started.payload
@@ -100,7 +100,7 @@ def _starting(history: History) -> Sequence[tuple[float, float]]:
 
 
 def _training(history: History) -> Sequence[tuple[float, float]]:
-    """Of each life of a learner: from when it has compiled to its exit."""
+    """Time of each life of a learner from its compilation to its exit."""
     ends_s = {
         (event.payload.node, event.payload.incarnation): event.time_s
         for event in history.of(NodeExited)

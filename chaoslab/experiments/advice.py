@@ -39,11 +39,11 @@ _MOST_PER_S: Final = 1000.0
 _HORIZON_S: Final = (24 * HOUR_S, 365 * 24 * HOUR_S)
 _SHORTEST_S: Final = 2 * HOUR_S
 _EQUAL: Final = 0.001
-"""Difference of goodputs that is none."""
+"""Largest difference of goodputs that counts as none."""
 _ENOUGH: Final = 0.99
 """Share of the planned rounds that must be made."""
 _MERGED_BITS: Final = 16.0
-"""Of each parameter that the syncer publishes: bf16, as the real one."""
+"""Bits of each parameter that the syncer publishes: bf16, as the real one."""
 _SYNC_EVERY, _OVERLAPS, _BITS, _FRAGMENTS = (24, 48, 96, 192), (2, 4, 8), (16, 8, 4), (
     24, 12, 8, 6, 4, 48,
 )  # fmt: skip
@@ -54,12 +54,12 @@ scores, and more bits nothing but bandwidth."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is given."""
+    """Given facts."""
 
     chips: int
     model: FailureModel
     rate_bytes_per_s: float
-    """Of each learner's link to the syncer, each way."""
+    """Rate of each learner's link to the syncer, each way."""
     parameters: int
     step_s: float
     most_learners: int = MOST_LEARNERS
@@ -111,20 +111,20 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learners:
-    """What a number of learners gives."""
+    """Result for a number of learners."""
 
     learners: int
     goodput: float
     goodput_faster_failures: float
     uptime: float
-    """With a quorum of one."""
+    """Uptime with a quorum of one."""
     score: float | None
     """Published; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """What a quorum gives, with the advised number of learners."""
+    """Result for a quorum, with the advised number of learners."""
 
     quorum: int
     uptime: float
@@ -132,7 +132,7 @@ class Quorum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How rounds are made."""
+    """Settings of rounds."""
 
     sync_every: int
     overlap: int
@@ -142,7 +142,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What rounds make over a link."""
+    """Result of rounds over a link."""
 
     rounds: Rounds
     made: float
@@ -153,7 +153,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What to choose, and what the alternatives give."""
+    """Advice, with the results of alternatives."""
 
     learners: Learners
     by_learners: Sequence[Learners]
@@ -165,7 +165,7 @@ class Advice:
     keeps_pace: bool
     """Whether enough of the planned rounds are made; if not, no setting that was tried does."""
     at_thinner_link: Rounds | None
-    """What would be advised for half of the link; None: nothing keeps pace."""
+    """Advice for half of the link; None: nothing keeps pace."""
 
     @property
     def fewest(self) -> Learners:
@@ -217,7 +217,7 @@ class _Steps:
         on_progress(0, every)
 
     def done(self) -> None:
-        """One more."""
+        """Count one more."""
         self._done += 1
         self._on_progress(min(self._done, self._every), self._every)
 
@@ -249,7 +249,7 @@ def _rounds(question: Question, rate_bytes_per_s: float) -> Rounds | None:
 
 
 def _lightest() -> Rounds:
-    """What asks least of a link."""
+    """Settings that need least of a link."""
     return Rounds(
         sync_every=max(_SYNC_EVERY), overlap=max(_OVERLAPS), bits=min(_BITS),
         fragments=max(_FRAGMENTS),

@@ -19,15 +19,15 @@ from chaoslab.plan.file.writing import DRAWN
 from chaoslab.plan.model import SYNCER, FaultPlan, FaultSpec, Pick
 
 PRECISION: Final = 0.05
-"""Of a border that is no whole number, as a share of it."""
+"""Precision of a border that is no whole number, as a share of it."""
 _DIGITS: Final = 3
-"""Of a value that is tried."""
+"""Digits of a tried value."""
 _MOST_ROWS: Final = 10
-"""Of whole numbers; of more, each row has twice the number of the one before."""
+"""Most rows of whole numbers; with more, each row has twice the number of the one before."""
 _LONGEST_S: Final = 300.0
 """Outage that is tried; ten times that of the plan if that is longer."""
 _RATES: Final = (1e3, 1e9)
-"""Of links, in bytes per second: the thinnest that is tried, and one that is no bottleneck."""
+"""Tried rates of links, in bytes per second: the thinnest, and one that is no bottleneck."""
 _OFTENER: Final = 100.0
 """Failure rate that is tried, in multiples of the plan's; and how much thinner its links become."""
 _VALUE: Final = "VALUE"
@@ -37,7 +37,7 @@ _QUANTITIES: Sequence[units.Quantity[Any]] = (
 
 
 class Question(StrEnum):
-    """What can be asked of a plan without knowing its keys."""
+    """Questions about a plan that need no knowledge of its keys."""
 
     SHARE = "share"
     """The most learners that the first fault of learners may hit at once."""
@@ -58,7 +58,7 @@ class Axis:
     high: float
     quantity: units.Quantity[Any]
     template: str = _VALUE
-    """What is written for the key, with VALUE in it."""
+    """Value to write for the key, with VALUE in it."""
     question: Question | None = None
 
     @property
@@ -70,7 +70,7 @@ class Axis:
         return (self.high, self.low) if is_falling else (self.low, self.high)
 
     def setting(self, value: float) -> str:
-        """As `--set` takes it."""
+        """Value as `--set` takes it."""
         return f"{self.key}={self.template.replace(_VALUE, self.text(value))}"
 
     def text(self, value: float) -> str:
@@ -88,7 +88,7 @@ class Axis:
         return None if middle in (one, other) else middle
 
     def bisections(self, one: float, other: float) -> int:
-        """How many values are tried between two, at most."""
+        """Most values that are tried between two."""
         ends = sorted((one, other))
         parts = ends[1] - ends[0] if self._is_whole else math.log(ends[1] / ends[0], 1 + PRECISION)
         return max(math.ceil(math.log2(parts)), 0) if parts > 1 else 0

@@ -26,23 +26,23 @@ from chaoslab.run.judged_run import expected, read_and_judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedValue:
-    """What became of a plan with one value."""
+    """Result of a plan with one value."""
 
     passes: bool
     reason: str = ""
-    """Why it does not pass: the first finding of the first seed."""
+    """Reason for which it does not pass: the first finding of the first seed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Where a plan stops to pass along an axis."""
+    """Border up to which a plan passes along an axis."""
 
     passes: float | None
     """The last value that passes; None if none does."""
     fails: float | None
     """The next value, which does not; None if all pass."""
     reason: str
-    """Why that does not pass."""
+    """Reason for which the next value does not pass."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Search:
         return axis.bisections(edge.passes, edge.fails) if both else 0  # type: ignore[arg-type]
 
     def to_json(self) -> dict[str, Json]:
-        """What was found, values as they stand in a plan."""
+        """Result, with values as in a plan."""
         edge = self.edge()
         return {
             "question": self.axis.question,

@@ -19,7 +19,7 @@ from chaoslab.experiments.model import Experiment
 from chaoslab.experiments.results import ResultsFile, Values, key_of
 
 _Missing: TypeAlias = tuple[Cell, str, int]
-"""What is to be simulated: the cell, its key, and the seed."""
+"""Cell, key and seed of a missing simulation."""
 
 
 def carry_out(
@@ -48,14 +48,14 @@ def carry_out(
 
 
 def measured(kind: str, settings: object, seed: int) -> Values:
-    """What one cell gives with one seed."""
+    """Measures of one cell with one seed."""
     return KINDS[kind].measure(settings, seed)
 
 
 def values_of(
     experiment: Experiment, cells: Sequence[Cell], results: ResultsFile
 ) -> Sequence[Mapping[str, Sequence[float]]]:
-    """For each cell its measures, each with a value for every seed in their order."""
+    """Measures of each cell, each with a value for every seed in their order."""
     found = []
     for cell in cells:
         key = key_of(experiment.kind, cell)

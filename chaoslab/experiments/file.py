@@ -141,7 +141,7 @@ def _cells(document: Document, experiment: Experiment, bases: Sequence[str]) -> 
 
 
 def _where(document: Document, labels: Labels, key: str, bases: Sequence[str]) -> Branch:
-    """Where the setting of a cell was written: last in the matrix, else in the last base."""
+    """Place of a cell's setting: the last in the matrix, else in the last base."""
     matrix = document.tree["matrix"]
     ways: list[Branch] = [(base, key) for base in bases]
     for name, label in labels.items():

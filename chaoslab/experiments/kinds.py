@@ -28,16 +28,16 @@ class Kind:
     sources: tuple[str, ...]
     """Packages and modules that decide what it measures, as paths below `chaoslab`."""
     units: Mapping[str, Unit] = field(default_factory=dict)
-    """By measure; the others are shares that are shown in percent."""
+    """Units by measure; the others are shares that are shown in percent."""
     is_random: bool = True
     """Whether it depends on the seed. If not, each cell is simulated once."""
     read: Callable[[object], object] | None = None
-    """What makes its settings of a mapping, if they are not the fields of a dataclass."""
+    """Reader of its settings, if they are not the fields of a dataclass."""
     is_real: bool = False
     """Whether a cell is run for real: alone on the machine, one after the other."""
 
     def unit(self, measure: str) -> Unit:
-        """How a measure is shown."""
+        """Unit of a measure."""
         return self.units.get(measure, PERCENT)
 
 
@@ -83,7 +83,7 @@ _POLICY_SOURCES: Final = (
     "experiments/simulated_runs.py", "faults", "fleet", "links", "plan", "prepare", "record", "run",
     "sim", "undo",
 )  # fmt: skip
-"""Of everything that carries out a plan in a simulation."""
+"""Sources of everything that carries out a plan in a simulation."""
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType({
     "renewal": Kind(

@@ -13,7 +13,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.plan.file.document import Tree, nearest
 
 Labels: TypeAlias = Mapping[str, str]
-"""Of a cell: the name of its value in each dimension."""
+"""Labels of a cell: the name of its value in each dimension."""
 
 
 class Settings(dict[str, Tree]):
@@ -39,7 +39,7 @@ class Table:
     rows: str = field(metadata={"example": "system"})
     """Dimension of the rows."""
     measure: str = field(default="", metadata={"example": "goodput"})
-    """What a cell shows."""
+    """Measure in the cells."""
     columns: str = field(default="", metadata={"example": "chips"})
     """Dimension of the columns."""
     measures: tuple[str, ...] = field(default=(), metadata={"example": "[goodput, uptime]"})
@@ -49,7 +49,7 @@ class Table:
     )
     """Values of other dimensions: only these are shown."""
     title: str = ""
-    """What stands above the table; default: the measure and its place in the matrix."""
+    """Title of the table; default: the measure and its place in the matrix."""
 
     def __post_init__(self) -> None:
         if bool(self.measures) == bool(self.measure or self.columns):
@@ -76,7 +76,7 @@ class Published:
     """Published values of cells, and how near the simulated ones must be."""
 
     source: str = field(metadata={"example": "arXiv 2604.21428, table 1"})
-    """Where they were published."""
+    """Source of the published values."""
     measure: str = field(metadata={"example": "goodput"})
     """The measure."""
     rows: str = field(metadata={"example": "system"})
@@ -84,7 +84,7 @@ class Published:
     columns: str = field(metadata={"example": "chips"})
     """Dimension along which each list of `values` goes."""
     values: Mapping[str, tuple[float, ...]] = field(metadata={"example": "{rigid: [72, 57]}"})
-    """In the unit in which the measure is shown."""
+    """Published values, in the unit in which the measure is shown."""
     where: Mapping[str, str] = field(
         default_factory=dict, metadata={"example": "{failures: one_per_year}"}
     )
@@ -92,7 +92,7 @@ class Published:
     max_rms: float = 0.0
     """Largest root mean square of the errors, in the unit of these; 0: no bound."""
     max_error: float = 0.0
-    """Largest error of a cell, likewise; 0: no bound."""
+    """Largest allowed error of a cell, in the same unit; 0: no bound."""
 
     def __post_init__(self) -> None:
         _refuse_one_twice(rows=self.rows, columns=self.columns)
@@ -129,13 +129,13 @@ class Experiment:
     name: str = field(metadata={"example": "goodput"})
     """Names the study and the folder of its records."""
     question: str = field(metadata={"example": "How much time is useful?"})
-    """What it answers."""
+    """Question that it answers."""
     base: Settings = field(metadata={"example": "{horizon: 10d}"})
     """Settings of all cells."""
     matrix: tuple[Dimension, ...] = field(metadata={"example": "{chips: [150k, 300k]}"})
     """Settings that differ from cell to cell."""
     simulate: str = field(default="", metadata={"example": "renewal"})
-    """What a cell simulates."""
+    """Kind of simulation of a cell."""
     run: str = field(default="", metadata={"example": "plan"})
     """Instead of `simulate`: what a cell runs for real, one after the other."""
     seeds: int = 20
@@ -178,7 +178,7 @@ class Experiment:
 
     @property
     def kind(self) -> str:
-        """What a cell is, as `kinds.KINDS` names it."""
+        """Kind of its cells, as `kinds.KINDS` names it."""
         return f"run {self.run}" if self.run else self.simulate
 
     def reduced(self, seeds: int) -> "Experiment":

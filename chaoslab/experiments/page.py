@@ -54,7 +54,7 @@ def write(grid: Grid, folder: Path, *, command: str) -> Mapping[str, Path]:
 
 
 def block(grid: Grid, *, command: str) -> str:
-    """What is generated: command and versions, constants, figure, tables."""
+    """Generated block: command and versions, constants, figure, tables."""
     experiment = grid.experiment
     made = f"{tables.legend(grid)} Made with {_versions(experiment)}."
     parts = [f"```sh\n{command}\n```", made]
@@ -125,7 +125,7 @@ def svg(grid: Grid, figure: Figure, *, footer: str) -> str:
 
 
 def _places(grid: Grid, figure: Figure) -> Iterator[Labels]:
-    """Of the panels: values of all dimensions that are no axis and no line."""
+    """Panels: values of all dimensions that are no axis and no line."""
     matrix = grid.experiment.matrix
     others = [one for one in matrix if one.name not in {figure.along, figure.lines}]
     for labels in product(*(one.values for one in others)):
@@ -150,7 +150,7 @@ class Axis:
 
     @classmethod
     def of(cls, grid: Grid, measure: str) -> Self:
-        """Of all values of a measure."""
+        """Range of all values of a measure."""
         unit = grid.unit(measure)
         if not unit.is_logarithmic:
             marks = tuple(float(percent) for percent in range(0, 101, 20))
@@ -162,7 +162,7 @@ class Axis:
         return cls(least=low, most=high, marks=marks, is_logarithmic=True)
 
     def height(self, value: float) -> float:
-        """Where a value lies between the lower and the upper end, 0 to 1."""
+        """Position of a value between the lower and the upper end, 0 to 1."""
         if self.is_logarithmic:
             value = log10(value) if value > 0 else self.least
         return min(1.0, max(0.0, (value - self.least) / (self.most - self.least)))

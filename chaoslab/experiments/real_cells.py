@@ -90,7 +90,7 @@ def _finished(prepared: Prepared) -> JudgedRun:
 
 
 def _lost_share(history: History) -> float:
-    """Of the periods of learners that no fault touched, in the time that is measured."""
+    """Lost share of the periods of untargeted learners, in the measured time."""
     stretch = baseline_end_s(history) or 0.0, training_end_s(history)
     return lost_share(history, [stretch]) or 0.0
 
@@ -115,7 +115,7 @@ def _of_real_runs(history: History) -> Mapping[str, float]:
 
 
 def _bytes_per_token(history: History, arrived: Json) -> float:
-    """What arrived at all ends of all links, for each token that was trained meanwhile."""
+    """Bytes that arrived at all ends of all links, for each token that was trained meanwhile."""
     start_s, end_s = baseline_end_s(history) or 0.0, training_end_s(history)
     tokens = sum(amount for step, amount in trained(history) if start_s < step.time_s <= end_s)
     amounts = arrived.values() if isinstance(arrived, Mapping) else ()
@@ -156,6 +156,6 @@ def _longest_stall_s(history: History) -> float:
 
 
 def _highest(values: Json) -> float:
-    """Of an object of numbers; infinite if it holds none."""
+    """Largest number of an object; infinite without one."""
     found = values.values() if isinstance(values, Mapping) else ()
     return max((float(one) for one in found if isinstance(one, int | float)), default=math.inf)

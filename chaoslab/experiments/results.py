@@ -40,7 +40,7 @@ def simulator_digest(kind: str) -> str:
 
 
 def key_of(kind: str, cell: Cell) -> str:
-    """What the results of a cell depend on, besides the seed."""
+    """Key of everything on which the results of a cell depend, besides the seed."""
     settings = json.dumps(written(cell.settings), sort_keys=True)
     text = "\0".join((kind, simulator_digest(kind), settings))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
@@ -56,7 +56,7 @@ class ResultsFile:
 
     @classmethod
     def open(cls, path: Path, *, is_fresh: bool = False) -> Self:
-        """The results so far; with `is_fresh` the file is begun anew."""
+        """Open the results; with `is_fresh` the file is begun anew."""
         results = cls(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

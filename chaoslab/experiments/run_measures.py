@@ -47,7 +47,7 @@ class Stretch:
 
     @property
     def length_s(self) -> float:
-        """How long it is."""
+        """Its length."""
         return self.end_s - self.start_s
 
     @property
@@ -159,7 +159,7 @@ def _overwritten(stretch: Stretch) -> float:
 
 
 def _stalled_s(stretch: Stretch) -> float:
-    """What the gaps between rounds that are longer than three usual ones are longer than usual."""
+    """Excess of the long gaps between rounds over a usual one; long is above three usual ones."""
     usual_s = stretch.usual_gap_s
     times_s = [stretch.start_s, *(one.time_s for one in stretch.rounds()), stretch.end_s]
     gaps = (after - before for before, after in pairwise(times_s))

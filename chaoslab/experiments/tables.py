@@ -56,7 +56,7 @@ class Errors:
 
     count: int
     equal: int
-    """How many are 0."""
+    """Number of errors that are 0."""
     rms: float
     largest: float
     """The one that is farthest from 0, with its sign."""
@@ -78,15 +78,15 @@ class Grid:
     experiment: Experiment
     cells: Sequence[Labels]
     values: Sequence[Mapping[str, Sequence[float]]]
-    """For each cell its measures, with a value for each seed."""
+    """Measures of each cell, each with a value for every seed."""
 
     @property
     def kind(self) -> Kind:
-        """What its cells are."""
+        """Kind of its cells."""
         return KINDS[self.experiment.kind]
 
     def unit(self, measure: str) -> Unit:
-        """How a measure is shown."""
+        """Unit of a measure."""
         return self.kind.unit(measure)
 
     def mean(self, labels: Labels, measure: str) -> Mean:
@@ -115,7 +115,7 @@ def markdown(grid: Grid) -> str:
 
 
 def legend(grid: Grid) -> str:
-    """How many cells there are, and what stands in one."""
+    """Number of cells, and content of one."""
     experiment = grid.experiment
     parts = [f"{plural(len(grid.cells), 'cell')}, without chance"]
     if grid.kind.is_random:

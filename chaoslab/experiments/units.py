@@ -18,18 +18,18 @@ def _percent(ours: float, published: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """How a measure is shown."""
+    """Unit of a measure."""
 
     symbol: str
-    """What stands behind the name of the measure: `goodput in %`; empty: a number."""
+    """Symbol behind the name of the measure: `goodput in %`; empty: a number."""
     scale: float = 1.0
-    """What a value is multiplied by."""
+    """Factor of a shown value."""
     digits: str = ".3g"
     """Format of a number in a table."""
     is_logarithmic: bool = True
     """Whether a figure has a logarithmic axis; if not, one from 0 to 100."""
     error: str = "%"
-    """What differences from published values are counted in."""
+    """Unit of differences from published values."""
     deviation: Callable[[float, float], float] = _percent
     """Difference of a scaled value from a published one."""
     error_digits: str = "+.1f"
@@ -46,7 +46,7 @@ class Unit:
         return "none" if math.isinf(value) else format(self.scale * value, self.digits)
 
     def difference(self, value: float, published: float) -> float:
-        """Of a value from a published one."""
+        """Difference of a value from a published one."""
         return self.deviation(self.scale * value, published)
 
     def show_difference(self, value: float, published: float) -> str:

@@ -52,7 +52,7 @@ _PATIENCE_S: Final = 3600.0
 
 
 class State(StrEnum):
-    """What a pause leaves of a learner's state."""
+    """State that a pause leaves to a learner."""
 
     KEPT = "kept"
     LOST = "lost"
@@ -114,12 +114,12 @@ class Window:
 
     @property
     def lead_s(self) -> float:
-        """When the window begins in the policy's run."""
+        """Beginning of the window in the policy's run."""
         return _LEAD * self.sync_every * self.step_time_s + _WARMUP
 
 
 def measure(window: Window, seed: int) -> Mapping[str, float]:
-    """What a window shows in each tier, and the difference of the second from the first."""
+    """Measures of a window in each tier, and the difference of the second from the first."""
     drawn = pauses_in(window, seed)
     sums, policy = _by_sums(window, drawn), _by_policy(window, drawn)
     return {

@@ -53,11 +53,11 @@ from chaoslab.sim.links import SimLinks
 from chaoslab.sim.settings import Sim
 
 STEP_S = 0.1
-"""Of each learner at full speed; the longest for which it is suspected as soon as any other."""
+"""Step time of each learner at full speed; the longest for which suspicion is not delayed."""
 _BASELINE = Baseline(warmup=1, window=4, max_variation=5.0)
 """Short: nothing happens in it."""
 _TRAINING_S = 20.0
-"""Length of a training without faults; while one is at work, training goes on."""
+"""Length of a training without faults; while a fault is open, training continues."""
 _FIRST_S, _LAST_S = 5.0, 20.0
 """Faults begin between these, after the baseline."""
 _SHORTEST_S, _LONGEST_S = 0.5, 8.0
@@ -67,7 +67,7 @@ _AT_PHASE = 0.25
 _WAIT_S = 5.0
 """The node waits there for the fault, at most for this long."""
 _TRIES = 4
-"""How often a fault is drawn until the plan takes it."""
+"""Most draws of a fault until the plan takes it."""
 _LEARNERS = (2, 3, 4, 6)
 _TIMEOUT_S = 900.0
 _SETTLE_S = 60.0

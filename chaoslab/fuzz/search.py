@@ -38,7 +38,7 @@ HARNESS = "harness"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What became of one plan."""
+    """Result of one plan."""
 
     plan: FaultPlan
     injections: tuple[Injection, ...]

@@ -29,7 +29,7 @@ _MARK = "chaos: made by the decorator chaoslab.pytest_plugin.chaos, which runs a
 _PART = "chaoslab_plugin"
 """Fixture that only this plugin has; its value for a decorated test is the `Part` of it."""
 _GROUP = "chaoslab"
-"""Of pytest-xdist: with `--dist loadgroup` one worker makes all runs, and no other waits."""
+"""Group of pytest-xdist: with `--dist loadgroup` one worker makes all runs, and no other waits."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -136,7 +136,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
 
 @pytest.fixture(name=_PART, autouse=True)  # only such a fixture may be added to a test by a hook
 def chaos_part(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What a test that `chaos` decorates is about."""
+    """Subject of a test that `chaos` decorates."""
     if _part(request.node) is not None and _RUNS not in request.config.stash:
         from chaoslab.pytest_plugin.runs import SharedRuns  # noqa: PLC0415  # heavy, see above
 
@@ -161,7 +161,7 @@ def _runs(config: pytest.Config) -> "SharedRuns":
 
 
 def _part(item: pytest.Item) -> "Part | None":
-    """What a test is about; None if it is not one of a marked function."""
+    """Subject of a test; None if it is not one of a marked function."""
     callspec = getattr(item, "callspec", None)
     return None if callspec is None else callspec.params.get(_PART)
 

@@ -51,14 +51,14 @@ class SharedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one test of a marked function is about: a finding, or the whole verdict."""
+    """Subject of one test of a marked function: a finding, or the whole verdict."""
 
     asked: Asked
     id: str
     from_end: int = 0
-    """Which finding, counted from the last: those of `expect` come last. 0: the verdict."""
+    """Number of the finding, counted from the last: those of `expect` come last. 0: the verdict."""
     why_skipped: str = ""
-    """Why the run does not answer it; empty if it does."""
+    """Reason for which the run does not answer it; empty if it does."""
 
     @property
     def is_verdict(self) -> bool:
@@ -66,7 +66,7 @@ class Part:
         return self.from_end == 0
 
     def problem(self, made: SharedRun) -> str:
-        """Why its test fails: one line for each finding that is not PASS, and the record."""
+        """Reason for which its test fails: each finding that is not PASS, and the record."""
         verdict = made.verdict
         if self.is_verdict:
             if verdict.exit_code is ExitCode.PASS:

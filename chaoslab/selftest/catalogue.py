@@ -277,4 +277,4 @@ TRIALS: tuple[Trial, ...] = (
     *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_AFTER_RETURNS, *_HANDED_OVER, *_FLIPPED,
     *_IN_THE_END, *_FLEETS, *_SCRIPTS, *_SEVERAL, *CONTROLS,
 )  # fmt: skip
-"""In the order in which they are run."""
+"""Trials in the order in which they are run."""

@@ -31,19 +31,19 @@ class Trial:
 
     name: str
     plan: str
-    """One of selftest's own, by its name in `plans/`, or a plan that comes with chaoslab."""
+    """Plan of selftest by its name in `plans/`, or a plan that comes with chaoslab."""
     wrong: str = ""
-    """What is wrong, as half a sentence; empty for a control."""
+    """Defect, as a clause; empty for a control."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """By role: the mutant that stands in for it."""
+    """Mutant in place of each role's program."""
     fleet: str = ""
     """The mutant that stands in for the fleet of processes."""
     settings: Sequence[str] = ()
-    """What is overridden in the plan, as with --set."""
+    """Overrides of the plan, as with --set."""
     check: str = ""
     """The finding that must not be PASS."""
     codes: tuple[str, ...] = ()
-    """What it must say."""
+    """Codes that it must give."""
     culprits: tuple[str, ...] = ()
     """Culprits that it must name."""
 
@@ -75,7 +75,7 @@ def program_of(role: str, mutant: str) -> str:
 
 
 class Answer(StrEnum):
-    """What came of a trial."""
+    """Result of a trial."""
 
     CAUGHT = "caught"
     PASSED = "passed"
@@ -149,7 +149,7 @@ def carry_out_trial(
 
 
 def answer_of(trial: Trial, verdict: Verdict) -> tuple[Answer, Finding | None]:
-    """What a verdict makes of a trial, and the finding that tells; None if none does."""
+    """Answer of a verdict about a trial, and the deciding finding; None without one."""
     doubts = [finding for finding in verdict.findings if finding.outcome is not Outcome.PASS]
     told = next((finding for finding in doubts if _names_it(finding, trial)), None)
     first = told or (doubts[0] if doubts else None)

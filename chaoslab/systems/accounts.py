@@ -25,9 +25,9 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write
 
 LATE_S = 30.0
-"""How long a version waits for the report of a contributor that is connected."""
+"""Time for which a version waits for the report of a contributor that is connected."""
 BACK_S = 10.0
-"""How long, when this process was started again, for one that has not connected since."""
+"""The same, after a restart of this process, for one that has not connected since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class Report:
     version: int
     digest: str
     contributors: tuple[str, ...]
-    """As its system tells."""
+    """Contributors, as its system reports them."""
     work: Mapping[str, Any]
-    """Epoch and counts of its own contribution; empty if it has none."""
+    """Epoch and counts of its own contribution; empty without one."""
 
     @classmethod
     def of(cls, name: str, incarnation: int, said: Mapping[str, Any]) -> Self:
-        """From a line of the connection of this learner."""
+        """Report in a line of the connection of this learner."""
         return cls(
             name=name,
             incarnation=incarnation,
@@ -57,7 +57,7 @@ class Report:
 
     @property
     def contribution(self) -> dict[str, Json]:
-        """Its work, with whose it is."""
+        """Its work, with its owner."""
         return {"learner": self.name, "incarnation": self.incarnation, **self.work}
 
 
@@ -66,11 +66,11 @@ class _Member:
     epoch: int
     incarnation: int
     is_gone: bool = False
-    """Its connection has ended, and the system has not noticed yet."""
+    """Whether its connection has ended, and the system has not noticed yet."""
     said_goodbye: bool = False
     is_suspected: bool = False
     seen_s: float | None = None
-    """When it was last part of a version; None: never."""
+    """Time at which it was last part of a version; None: never."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class _Open:
     since_s: float
     digest: str
     reports: dict[tuple[str, int], Report] = field(default_factory=dict)
-    """By learner and incarnation."""
+    """Reports by learner and incarnation."""
 
     @property
     def missing(self) -> set[str]:
@@ -107,9 +107,9 @@ class Accounts:
         self.digest = ""
         self.committed_tokens = 0
         self.steps = 0
-        """Of the learner that has made the most."""
+        """Steps of the learner that has made the most."""
         self.began: float | None = None
-        """When training began, s of this machine's monotonic clock; kept for the recorder."""
+        """Start of training, s of this machine's monotonic clock; kept for the recorder."""
         self._last_merge: dict[str, Json] | None = None
         self._is_recovered = file.exists()
         if self._is_recovered:
@@ -240,7 +240,7 @@ class Accounts:
         self._drop_departed()
 
     def _patience_s(self, name: str, version: int) -> float:
-        """How long a version waits for the report of this contributor: reports come in order."""
+        """Time for which a version waits for this contributor: reports come in order."""
         member = self._members.get(name)
         if self._newest.get(name, 0) > version:
             return 0.0

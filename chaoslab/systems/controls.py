@@ -58,7 +58,7 @@ class Controls:
         self._is_relayed = True
 
     def follow(self) -> None:
-        """Do what was passed on so far, and from now on."""
+        """Carry out earlier and later requests."""
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _do(self, do: str, facts: Mapping[str, Json]) -> None:
@@ -95,7 +95,7 @@ _FIELDS = (
 
 
 class Counts:
-    """Counts of one incarnation in a file that outlives the process: some systems start it again.
+    """Counts of one incarnation in a file that outlives the process: some systems restart it.
 
     The counts of a learner whose model is one fragment, as of its last event.
     """
@@ -122,7 +122,7 @@ class Counts:
 
     @property
     def data_position(self) -> int:
-        """Where it was in its data."""
+        """Its position in its data."""
         return int(self._kept[_FIELDS.index("data_position")])
 
     def note(self, counters: Counters) -> None:

@@ -47,7 +47,7 @@ _OPTIMIZER = (
 _AVERAGERS = ("target_group_size", "min_group_size", "request_timeout")
 _TRACKER = ("max_refresh_period", "metadata_expiration")
 _OPENDILOCO = {"max_refresh_period": 2.0, "timeout_waiting_for_peers": 600.0}
-"""Where OpenDiLoCo has other defaults than hivemind, or hivemind has none."""
+"""Defaults of OpenDiLoCo that differ from hivemind's, or that hivemind lacks."""
 
 
 @contextmanager
@@ -164,7 +164,7 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
         super()._update_global_epoch(grad_scaler)
 
     def _wait_for_slower(self) -> None:
-        """As OpenDiLoCo does: until the slowest peer is `matchmaking_time` from its last step."""
+        """Wait as OpenDiLoCo does: until `matchmaking_time` before the slowest peer's last step."""
         until_s = time.monotonic() + self._patience_s
         while not self._learner.is_over and time.monotonic() < until_s:
             if self.scheduled_grads is not None:

@@ -70,7 +70,7 @@ class Learner:
         self.names: Sequence[str] = known["names"]
         """The roster of the training."""
         self.settings: Mapping[str, Any] = known["settings"]
-        """Of the plan: `sync_every`, `outer_lr`, `outer_momentum`, …; and those of the system."""
+        """Settings of the plan (`sync_every`, `outer_lr`, …) and of the system."""
         self.coordinator: str = known["coordinator"]
         """HOST:PORT of the system's own service."""
         self.rounds: int = known["version"]
@@ -118,7 +118,7 @@ class Learner:
             self._write(snapshot)
 
     def parameters(self) -> FloatArray:
-        """What is trained, float32 [n]."""
+        """Trained parameters, float32 [n]."""
         return self._replica.trained()
 
     def set_parameters(self, values: FloatArray) -> None:
@@ -201,7 +201,7 @@ class Learner:
         self._reports.committed(version, mark, contributors, told)
 
     def failed(self) -> None:
-        """An exchange did not succeed, and its work is lost; it goes on from its parameters."""
+        """Note a failed exchange, whose work is lost; training continues from its parameters."""
         self._replica.give_up()
         self._pace.restart()
 

@@ -40,7 +40,7 @@ _TIMES = (
 )  # fmt: skip
 """Settings of its wrapper, by its own names."""
 _GLOO_S = 10.0
-"""How long a collective may take where the plan does not say, as in NVRx's example for CPUs."""
+"""Time limit of a collective without one in the plan, as in NVRx's example for CPUs."""
 
 
 @contextmanager

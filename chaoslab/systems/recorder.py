@@ -69,9 +69,9 @@ _TICK_S = 0.1
 _NOTICE = 2
 """Versions after the newest one at which all stop, so that all hear of it before."""
 _LEAVE_S = 30.0
-"""How long it waits, after the end, for a sign of learners that have not left."""
+"""Time for which it waits, after the end, for a sign of learners that have not left."""
 _WRITE_S = 5.0
-"""How long it waits for a snapshot that it has asked for."""
+"""Time for which it waits for a requested snapshot."""
 _LISTEN_S = 20.0
 
 
@@ -81,11 +81,11 @@ class _Session:
 
     connection: socket.socket
     name: str = ""
-    """Whose token it has shown; empty: none yet."""
+    """Learner whose token it has shown; empty: none yet."""
     incarnation: int = 0
     """0 until it has said hello."""
     version: int = -1
-    """What it holds."""
+    """Version that it holds."""
 
     def tell(self, **said: Json) -> None:
         with suppress(OSError):  # it went away; its end is on the way

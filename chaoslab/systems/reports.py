@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 _PATIENCE_S = 90.0
-"""How long a learner that begins tries to reach a recorder that is away."""
+"""Time for which a learner that begins tries to reach a recorder that is away."""
 _PAUSE_S = 0.5
 _ANSWER_S = 20.0
 _AGAIN_S = 0.3
-"""How long a learner waits, in mid-training, for a recorder that does not accept."""
+"""Time for which a learner waits, in mid-training, for a recorder that does not accept."""
 _SEND_LIMIT = struct.pack("ll", 5, 0)
 """Longest time in which a line is handed to the kernel: seconds, microseconds."""
 _RELEASED_S = 20.0
-"""How long a learner that leaves waits to be heard by a recorder that may be starting again."""
+"""Time for which a learner that leaves waits for a recorder that may be restarting."""
 _KEPT = 64
 """Versions that are told again, at most."""
 _GOODBYE: Mapping[str, Any] = {"goodbye": True}
@@ -49,7 +49,7 @@ class Reports:
         self._unnoted: deque[Mapping[str, Any]] = deque(maxlen=_KEPT)
         self._news = threading.Condition()
         self.epoch = 0
-        """Of the membership, as the recorder says."""
+        """Epoch of the membership, by the recorder."""
         self._stop_at: int | None = None
         self._snapshot: Mapping[str, Any] | None = None
         self._is_released = False
@@ -172,7 +172,7 @@ class _Connection:
         return said
 
     def end(self) -> None:
-        """Its reader is in the middle of that, and closes it afterwards."""
+        """End the reader, which may be reading and closes the connection afterwards."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

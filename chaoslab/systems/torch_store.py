@@ -10,7 +10,7 @@ from pathlib import Path
 from torch import distributed
 
 _LEAVE_S = 30.0
-"""How long a store that is served waits, after the end, for its clients to hang up."""
+"""Time for which a served store waits, after the end, for its clients to hang up."""
 
 
 def listen(host: str, port: int = 0) -> tuple[distributed.TCPStore, int]:
@@ -42,7 +42,7 @@ def served(host: str, folder: Path) -> Iterator[int]:
 
 
 def _connections(port: int) -> int:
-    """How many clients the store has, as the kernel tells."""
+    """Number of clients of the store, by the kernel."""
     lines = [
         line.split()
         for table in ("/proc/net/tcp", "/proc/net/tcp6")

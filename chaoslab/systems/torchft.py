@@ -125,7 +125,7 @@ class _Training:
         learner.committed(version, self._client.contributors)
 
     def _give(self) -> dict[str, Any]:
-        """What a learner that heals takes from this one, beside `theta` and what DiLoCo keeps."""
+        """State for a learner that heals, beside `theta` and what DiLoCo keeps."""
         return {"committed": self._committed, "state": self._learner.state()}
 
     def _take(self, given: dict[str, Any]) -> None:

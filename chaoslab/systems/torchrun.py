@@ -102,7 +102,7 @@ def _without_traceback(record: logging.LogRecord) -> bool:
 
 
 def _raise(number: int, frame: object) -> None:
-    """What torchrun's handlers do, which are not there before the first rendezvous."""
+    """Raise as torchrun's handlers do, which are not there before the first rendezvous."""
     del frame
     raise SignalException("asked to leave", signal.Signals(number))
 

@@ -147,7 +147,7 @@ class ReopeningLearner(Learner):
 def _batches(
     learner: ReopeningLearner, batches: Callable[[int], Iterator[Batch]], position: int
 ) -> Iterator[Batch]:
-    """Those from a position on, and from 0 whenever the learner begins anew."""
+    """Batches from a position on, and from 0 whenever the learner begins anew."""
     while True:
         learner.begins_anew = False
         for batch in batches(position):
@@ -161,7 +161,7 @@ _main = program.main
 
 
 def _later_with(name: str, change: Callable[[str], str]) -> Callable[..., int]:
-    """The program of the learner, in whose later incarnations a flag has another value."""
+    """Program of the learner in whose later incarnations a flag has another value."""
 
     def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = None) -> int:
         if flag("--incarnation") != "1":

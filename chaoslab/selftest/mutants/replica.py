@@ -110,7 +110,7 @@ class ForgetfulReplica(Replica):
 
 
 class KeepingReplica(Replica):
-    """Keeps the moments of its own checkpoint, whatever its donor gave."""
+    """Keeps the moments of its own checkpoint, ignoring those of its donor."""
 
     own = b""
 
@@ -222,7 +222,7 @@ class FlippingInner(Inner):
 
 _SEED = 1
 _COUNT_BYTES = 4
-"""Of Adam's count, between the parameters and the first moments of a packed state."""
+"""Bytes of Adam's count, between the parameters and the first moments of a packed state."""
 
 
 def flip_parameters(
