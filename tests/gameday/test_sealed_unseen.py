@@ -13,7 +13,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import FaultInjecting
 from chaoslab.gameday.live.access import Denied, Role
 from chaoslab.gameday.live.bodies import Remark
-from chaoslab.gameday.live.picture import Picture, Told
+from chaoslab.gameday.live.picture import Picture, RoleMessages
 from chaoslab.gameday.orders import Names, OperatorConsole
 from chaoslab.gameday.script import Script, read_script
 from chaoslab.gameday.terminal import Printed
@@ -39,7 +39,7 @@ class Spy:
     picture: Picture = field(init=False)
     files: dict[str, bytes] = field(default_factory=dict)
     """Content by name."""
-    told: list[Told] = field(default_factory=list)
+    told: list[RoleMessages] = field(default_factory=list)
     shown: str = ""
     events: list[Event] = field(default_factory=list)
     is_over: bool = False
