@@ -173,7 +173,7 @@ class Trend:
         return max(0, RUNS_LEAST - have)
 
     def exit_code(self, max_drop: float) -> ExitCode:
-        """Of the newest run that is over if that is not PASS, which is UNKNOWN without a verdict;
+        """Exit code of the newest finished run if that is not PASS (UNKNOWN without a verdict);
         else FAIL if a margin is eroding, UNKNOWN if there are too few runs, PASS otherwise.
         """
         if self.without_verdict:

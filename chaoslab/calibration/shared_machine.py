@@ -39,9 +39,9 @@ def cores_of(history: History) -> int | None:
 
 
 def work_s(history: History, start_s: float, end_s: float) -> float:
-    """What a start that took from one time to the other needs of one core.
+    """Work on one core of a start between these times.
 
-    By the others that started meanwhile, and by the cores that learners use which train.
+    It depends on the other starts meanwhile, and on the cores that training learners use.
     """
     cores = cores_of(history)
     if cores is None:

@@ -92,7 +92,7 @@ def _expected(history: History) -> set[str]:
 
 
 def _joined_wrongly(history: History, published: _Published) -> Iterator[Violation]:
-    """What a learner has on its device when it joins, against the versions that it says it holds.
+    """State on the device of a learner at its join, against the versions that it reports.
 
     Initial parameters were never merged, so no event says what they are.
     """

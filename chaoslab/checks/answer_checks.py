@@ -132,10 +132,10 @@ def rejoin_within_s(expect: Sequence[Check]) -> float:
 
 
 def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
-    """What the plan does not name, as the checks by which it is judged anyway.
+    """Checks that the plan does not name and that judge it in any case.
 
-    Tokens, versions and digests are compared of learners whose pushes have a norm: systems of
-    others have none, and count and hold parameters in ways of their own.
+    Tokens, versions and digests are compared if pushes have a norm: those of systems of others
+    have none, and these count tokens and hold parameters in other ways.
     """
     within_s = rejoin_within_s(expect)
     checks: list[Check] = [TrainingContinues(), RealWork(), NumericHealth()]

@@ -47,8 +47,8 @@ class Return:
     """None: the run was cut short before the learner had as long after its heal as the `rejoin`
     check of the plan allows, 30 s without one."""
     after_s: float | None
-    """From the beginning of a heal to the first accepted contribution, the longest of all its
-    returns; None if it is not back."""
+    """Time from the beginning of a heal to the first accepted contribution, the longest of all
+    its returns; None if it is not back."""
     was_asked: bool = True
     """False: the plan never heals what took it away (`for: rest`), so it need not return."""
 

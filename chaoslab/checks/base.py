@@ -68,7 +68,7 @@ class Finding:
     numbers: Mapping[str, Json] = field(default_factory=dict)
     """Further figures worth showing, each key ending in its unit."""
     unit: str = ""
-    """Of observed and bound: one of `Unit`, or another text; empty for yes and no, and if nothing
+    """Unit of observed and bound: a `Unit`, or another text; empty for yes and no, and if nothing
     was measured."""
     best: float | None = None
     """Value in an undisturbed run, in the unit of the bound; None if nothing is measured."""

@@ -34,7 +34,7 @@ class Slowed:
 
 
 def pace_shares(history: History) -> Mapping[str, float]:
-    """Of what all learners of the start step together, by the baseline; equal where it is silent.
+    """Share of each initial learner in all steps of the baseline; equal without step times.
 
     The shares are about 1 each, so that they add up to the number of learners.
     """

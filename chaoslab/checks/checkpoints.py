@@ -108,8 +108,8 @@ def _believed(history: History) -> Iterator[Violation]:
 def _passed_over(history: History) -> Iterator[Violation]:
     """Starts that did not find what had been saved last and was never damaged."""
     whole: dict[str, list[tuple[str, float]]] = {}
-    """By learner: files that it said it saved, oldest first, without those that damage has hit, or
-    has shown to be there no more."""
+    """Files that each learner reported as saved, oldest first, without those that were damaged, or
+    are known to be gone."""
     for event in history.of(StorageDamaged, CheckpointSaved, CheckpointFound):
         said = event.payload
         learner = said.node if isinstance(said, StorageDamaged) else said.learner

@@ -61,8 +61,8 @@ class LossParity:
     needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
 
     max_delta: Share = binding(0.05, most=0.9, show=show_share)
-    """By how much of the twin's loss the run's may be higher. If any loss is not above 0: by how
-    much of the distance between the twin's highest and lowest loss."""
+    """Largest excess of the run's loss, as a share of the twin's. If any loss is not above 0: as a
+    share of the distance between the twin's highest and lowest loss."""
 
     def judge(self, history: History) -> Finding:
         """Interpolate both curves linearly at the largest committed tokens they share."""

@@ -139,10 +139,10 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
 def _sorted_out(
     false: Sequence[_Missed], history: History
 ) -> tuple[Sequence[_Missed], Sequence[Doubt]]:
-    """Those that the syncer must answer for, and what is to be said of the others.
+    """Events that the syncer has to account for, and a sentence on the others.
 
-    It may take a learner for gone when both heard nothing of each other for a time, and most of
-    that time was one in which the harness or the machine was stalled.
+    It may drop a learner after a time without messages between them, if the harness or the
+    machine was stalled for most of it.
     """
     disturbed = disturbances(history)
     kept, said = [], []

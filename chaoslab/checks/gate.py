@@ -1,4 +1,4 @@
-"""From a verdict to the exit code of a gate that asks for more than a PASS, or for a FAIL.
+"""Gate: from a verdict to an exit code, if more than a PASS, or a FAIL, is expected.
 
     Verdict ─► Gate.judge ─► exit code, and why it is not the verdict's own
 

@@ -103,8 +103,7 @@ class Participation:
     summary: ClassVar[str] = "every member contributes, weighs and steps to the end as before"
 
     min_share: Share = binding(0.5, least=0.05, show=show_share)
-    """Of the rounds, the weight and the steps per second that are expected of a learner, in each
-    window."""
+    """Least share of a learner's expected rounds, weight and steps per second, in each window."""
 
     def judge(self, history: History) -> Finding:
         """Judge each window of each learner's duty; the worst of each learner is told."""

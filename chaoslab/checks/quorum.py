@@ -64,7 +64,7 @@ class QuorumProgress:
                 code=Code.GAP_TOO_LONG,
                 seq=one.seq,
                 text=f"no round for {one.length_s:.1f} s from {one.start_s:.1f} s on, with "
-                f"{one.healthy} members under no fault, of which {self.quorum} are enough",
+                f"{one.healthy} members under no fault, where {self.quorum} are enough",
                 culprit=_SYNCER,
             )
             for one in stretches

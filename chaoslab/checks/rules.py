@@ -238,7 +238,7 @@ def _links(history: History) -> Iterator[Finding]:
     """Links that were lost: later effects are not those of an injection."""
     for lost in history.of(LinkLost):
         what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
-        text = f"{what}, and it had not been asked for: {lost.payload.reason}"
+        text = f"{what}, which neither a fault nor a command requested: {lost.payload.reason}"
         yield unknown("links", Code.LINKS_LOST, text, evidence=[lost])
 
 

@@ -31,7 +31,7 @@ from chaoslab.record.history import History
 
 _CLOCKS_AGREE = 0.95
 _LATEST = 5
-"""Newest samples of a learner of which the lowest loss counts."""
+"""Newest samples of a learner; their lowest loss counts."""
 
 
 def stop_rule(history: History) -> Iterator[Finding]:

@@ -128,7 +128,7 @@ def launchers(history: History) -> frozenset[str]:
 
 @once
 def learners_hit(history: History) -> Mapping[str, Sequence[str]]:
-    """By injection, the learners among its targets. All of them if they have a launcher and one of
+    """Learners among the targets of each injection. All of them if they have a launcher and one of
     its processes is taken away: it ends the others, or they wait for that one.
     """
     has_launcher = bool(launchers(history))
@@ -348,10 +348,10 @@ def _by_learner(history: History, kind: type[_L]) -> Mapping[str, TimeIndex[Even
 
 
 def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
-    """Those of the events, which are in order, that came until training ended.
+    """The events, which are in order, until training ended.
 
-    A run that was cut short ends its nodes without a word of its own before, so its last seconds
-    are left out, too.
+    A run that was cut short ends its nodes without announcing it, so its last seconds are left
+    out, too.
     """
     end, finished = training_end(history), history.last(RunFinished)
     until_s = float("inf")

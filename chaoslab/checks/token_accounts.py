@@ -221,7 +221,7 @@ def claimed_commits(accounts: Accounts) -> Iterator[Violation]:
         booked = accounts.committed(life, fragment, version)
         text = ""
         if event.payload.discarded_tokens < 0:
-            text = "was told that more of its work is committed than it has done"
+            text = "was given a higher count of committed tokens than it has trained"
         elif claimed[line] != booked:
             text = f"believes {claimed[line]:.0f} tokens committed, the syncer's books {booked:.0f}"
         if text:

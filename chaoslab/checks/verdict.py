@@ -254,8 +254,8 @@ def schema() -> Mapping[str, Json]:
 
 
 def _weighed(check: Check, record: Record) -> Finding:
-    """What a check finds, and whether it stands without what disturbed the run: a FAIL, and either
-    of the first answers, whatever the plan wants of it.
+    """Finding of a check. A FAIL, or one of the first two answers, is judged a second time without
+    what disturbed the run.
     """
     finding, crash = _tried(check, record.history)
     if crash is not None:

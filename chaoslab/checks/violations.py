@@ -93,7 +93,7 @@ def conclude(
 
     `nothing`: the doubt if there are no samples and no other doubts. Without `measured`, and if
     something else was violated than its bound, what the first violation counted is observed, or the
-    number of violations, of which none is allowed. There is no margin then.
+    number of violations, where 0 are allowed. There is no margin then.
     """
     found = [one for one in found if one is not None]
     ordered = sorted((v for v in found if isinstance(v, Violation)), key=lambda one: one.seq)

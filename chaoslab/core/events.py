@@ -426,9 +426,9 @@ class Observation:
 
     @classmethod
     def read(cls, value: Json) -> "Observation":
-        """What others said, from JSON; its data may have gaps, and more than a payload has.
+        """Observation in JSON of others; its data may lack fields, or have more than a payload has.
 
-        ValueError if it is none.
+        ValueError if it is no observation.
         """
         made = object.__new__(cls)
         vars(made).update(msgspec.structs.asdict(msgspec.convert(value, _ObservationLine)))

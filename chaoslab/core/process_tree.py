@@ -45,7 +45,7 @@ GONE = ProcessStatus(state="gone")
 
 
 def processes() -> Iterator[psutil.Process]:
-    """Those that run now, by pid, each asked anew.
+    """Running processes by pid, each asked anew.
 
     `psutil.process_iter` keeps what it found. One whose pid has become another's since then refuses
     its parent, and the next call leaves the new process out.
@@ -121,7 +121,7 @@ class Receivers:
 
 
 def receivers(main: Identity) -> Receivers | None:
-    """Those that there are now; None if the main process is gone.
+    """Present receivers; None if the main process is gone.
 
     A process that starts later is reached in the group, not outside. The group's number cannot be
     given to others while the main process is not reaped.

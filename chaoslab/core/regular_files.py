@@ -20,7 +20,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def read_written(path: Path) -> bytes:
-    """What a user wrote: a plan, hosts, costs, a trace, a script. It may be a pipe.
+    """Content of a user's file: a plan, hosts, costs, a trace, a script. It may be a pipe.
 
     OSError, which names size and limit, before more is read than `WRITTEN_MOST_BYTES`.
     """

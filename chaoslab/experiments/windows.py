@@ -77,7 +77,7 @@ class Window:
     length_s: Duration = 600.0
     """Length of the window."""
     state: State = State.KEPT
-    """What a pause leaves of the learner's state. `kept`: all, it goes on as after SIGSTOP. `lost`:
+    """State that a pause leaves to a learner. `kept`: all, it continues as after SIGSTOP. `lost`:
     nothing, it joins again with the state of another, as after SIGKILL."""
     step_time_s: Duration = 0.5
     """Duration of a step."""

@@ -86,7 +86,7 @@ class ClockStep(AsksHook):
         return self.by_s if self.towards is Towards.AHEAD else -self.by_s
 
     def look(self, window: EvidenceWindow) -> Found:
-        """By how much the wall clock moved away from the harness's, and the monotonic one did.
+        """Drift of the wall clock, and of the monotonic one, from the harness's.
 
         The node sets it right by itself when the time is over, and may say so just before the heal.
         """

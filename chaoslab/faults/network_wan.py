@@ -196,7 +196,7 @@ class NetworkTrace(LinkFault):
         return {"file": self.file, "rows": len(self._points)}
 
     def look(self, window: EvidenceWindow) -> Found:
-        """What was measured row by row against what the rows asked for, on the average.
+        """Measurements against the requests, row by row and on the average.
 
         Every row must have had its turn, and a rate that the link never reached before cannot be
         seen to hold it back.

@@ -147,8 +147,8 @@ class ProcessOom(Stresses):
     by: Killer = Killer.KERNEL
     """kernel, or imitation: the same SIGKILL without any want of memory."""
     limit_bytes: Bytes = 256 * _MiB
-    """What it shares; refused above half of what the machine has left. In a pod it is the limit of
-    its container that counts."""
+    """Memory limit of the group; refused above half of the machine's free memory. In a pod the
+    limit of its container counts."""
 
     name = "process.oom"
     summary = "the kernel kills the learner out of memory"

@@ -98,8 +98,8 @@ class StorageDiskFull(FillsVolume):
 
 
 def _failed_saves(window: EvidenceWindow) -> Sequence[Event]:
-    """Of a script: that it ended by itself, or saved nothing for longer than between its last two
-    checkpoints before, the newest of which stands for that.
+    """Evidence of a script: it ended by itself, or saved nothing for longer than between its last
+    two checkpoints before; the newest of these is its proof.
     """
     if ended := [e for e in window.of(NodeExited) if not e.payload.sent]:
         return ended

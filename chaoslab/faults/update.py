@@ -64,8 +64,8 @@ class UpdateTamper(AsksHook):
     """nan: one value becomes NaN; scaled: all are multiplied by `factor`; stale: an earlier push is
     sent again with its old counters; duplicate: each push is sent twice."""
     factor: float = 1000.0
-    """With `how: scaled`, how many times as large; below 0 it also points the other way, as with a
-    flipped sign."""
+    """Factor with `how: scaled`; below 0 the update also points the other way, as with a flipped
+    sign."""
 
     name = "update.tamper"
     summary = "every update of the victim carries a NaN, is scaled or turned round, old, or doubled"

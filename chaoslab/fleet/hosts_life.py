@@ -127,7 +127,7 @@ def probed_as_one(seen: Sequence[Observation]) -> Observation:
 
 
 def of_one_host(spec: NodeSpec, number: str, meeting: str, secret: str) -> NodeSpec:
-    """What the process of one host is started by, where each host has a place of its own.
+    """Specification of the process of one host, where each host has a place of its own.
 
     `number` and `meeting` fill in its flags; `secret` is what all of them share.
     """

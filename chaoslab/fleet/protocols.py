@@ -272,8 +272,8 @@ class Attached(Protocol):
 
     @property
     def refused_lines(self) -> Mapping[str, int]:
-        """By node that runs and has some: lines that claimed to be events and were none that it
-        may report. Of a node that ended, NODE_EXITED counts them.
+        """Number of malformed or forbidden event lines, by running node that has any. Of a node
+        that ended, NODE_EXITED counts them.
         """
         ...
 

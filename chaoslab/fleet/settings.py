@@ -56,9 +56,7 @@ class HasRemedies(Protocol):
 
 @runtime_checkable
 class Explains(Protocol):
-    """What a factory says in addition where the place in which nodes are to run decides more than
-    their plan does.
-    """
+    """Factory of a fleet whose place decides more than the plan does."""
 
     def explain(self) -> str:
         """Decisions of the place, in a sentence; empty: none. AbilityError if it cannot decide."""

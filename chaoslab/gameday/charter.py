@@ -4,8 +4,8 @@
                   └─► who is hit by name: in the last section, which responders do not get
     sealed faults ──► how many, of which kinds, within what; not which
 
-The same plan and schedule give the same page. It holds the words of the plan as they are: whoever
-shows or writes it hides what is secret.
+The same plan and schedule give the same page. It holds the words of the plan as they are: code
+that shows or writes it hides what is secret.
 """
 
 from collections.abc import Iterator, Sequence

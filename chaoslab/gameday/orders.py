@@ -138,7 +138,7 @@ def _prediction(by: str, rest: str, names: Names) -> Predict:
     words = rest.split()
     first = next((n for n, word in enumerate(words) if "=" in word), len(words))
     if not first:
-        raise PlanError(f"predict of which fault? write {FORMS['predict'][0]}")
+        raise PlanError(f"predict needs the name of a fault: write {FORMS['predict'][0]}")
     fields: dict[str, str] = {}
     for word in words[first:]:
         key, _, value = word.partition("=")

@@ -64,7 +64,7 @@ class FaultOutcome:
     back: Span | None = None
     """Time from the heal until all victims contributed; None: no node was taken away."""
     noticed_s: float | None = None
-    """From the injection to the first note that names the fault, of one that was sealed also its
+    """Time from the injection to the first note that names the fault, of a sealed one also its
     injection or a node that it hit; None: it was not noticed."""
     noticed_by: str = ""
     predictions: tuple[Prediction, ...] = ()
@@ -82,7 +82,7 @@ class FaultOutcome:
 
 
 def outcomes(history: History, verdict: Verdict, plan: FaultPlan) -> tuple[FaultOutcome, ...]:
-    """Of each entry of the plan, in its order, then of each sealed fault.
+    """Outcome of each entry of the plan, in its order, then of each sealed fault.
 
     MalformedEvent if a line of the record is broken.
     """

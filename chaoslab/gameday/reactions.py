@@ -91,7 +91,7 @@ def _is_undecided(history: History, spec: str, stories: Sequence[FaultStory], ev
 
 
 def healed_early(history: History, stories: Sequence[FaultStory]) -> Iterator[str]:
-    """Of each injection that operators had healed: who, how long it was open, and should have been.
+    """Injections that operators healed: who, how long each was open, and should have been.
 
     The run loop heals at once, so the first heal after an order is the one that was asked for.
     """
@@ -134,9 +134,9 @@ def _names(text: str, *names: str) -> bool:
 
 
 def predictions(history: History, spec: str, *, before_seq: int) -> tuple[Prediction, ...]:
-    """What each person said last of each question, before an event.
+    """Latest answer of each person to each question, before an event.
 
-    What is said later, while further injections wait or it is repeated, is no prediction of it.
+    Later answers, while further injections wait or it is repeated, are no predictions of it.
     """
     found: dict[str, Prediction] = {}
     for event in history.of(OperatorPredicted):

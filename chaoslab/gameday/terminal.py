@@ -159,7 +159,7 @@ class Reader:
                 return
 
     def _next(self) -> bytes | None:
-        """What has come. No bytes: nothing more comes. None: Ctrl-D at a terminal, which ends
+        """Input that has come. No bytes: its end. None: Ctrl-D at a terminal, which ends
         nothing.
         """
         try:

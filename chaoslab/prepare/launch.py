@@ -104,7 +104,7 @@ class Launch:
     def workers(
         self, script: Script, ports: Mapping[str, Mapping[str, int]] | None = None
     ) -> tuple[NodeSpec, ...]:
-        """Those of a training that is not chaoslab's own, or their launcher: the user's command, as
+        """Workers of a training that is not chaoslab's own, or their launcher: a user's command as
         it is. `ports`: by node, where on this machine the script's ports are, by name; those that
         the plan names without it.
         """

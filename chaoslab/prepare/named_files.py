@@ -38,7 +38,7 @@ class NamesFiles(Protocol):
 
 
 def digest(plan: FaultPlan, *, is_simulated: bool) -> str | None:
-    """Of the contents of all files that decide what a plan gives; None if it names none.
+    """Digest of all files on which a plan's result depends; None if it names none.
 
     A simulation runs no task and reads no data. Programs that come with chaoslab count as none.
     """

@@ -82,11 +82,11 @@ class Understood:
     preset: str
     """The one that reads the lines; empty if the patterns are made from words of the lines."""
     progress: Said
-    """A line that reports progress. Likewise `saved` and `resumed`; None: no line does."""
+    """A line that reports progress, as `saved` and `resumed` report theirs; None: no line does."""
     saved: Said | None
     resumed: Said | None
     near_saved: str
-    """A line that may tell of checkpoints and was not understood; likewise `near_resumed`."""
+    """A line that may be about checkpoints but was not understood; `near_resumed`: on a resume."""
     near_resumed: str
     is_one_for_all: bool
     """Whether one of several workers reports the progress of all."""

@@ -32,7 +32,7 @@ _LATE_ROUNDS = 12
 
 
 def outlived(exits: Sequence[Event[NodeExited]], work: Iterable[Event]) -> Mapping[int, Event]:
-    """By seq of an exit: the first work of that life afterwards that cannot have been on its way.
+    """First work of a life after its exit that cannot have been on its way, by seq of the exit.
 
     A worker that goes on when its launcher is killed. `work`: events of `WORK`, in order.
     """

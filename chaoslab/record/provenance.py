@@ -36,7 +36,7 @@ def versions() -> Mapping[str, str | None]:
 
 
 def requirement() -> str | None:
-    """What pip installs to get this chaoslab on another machine.
+    """Requirement by which pip installs this chaoslab on another machine.
 
     The name alone if it came from a package index, else the address that it came from, with the
     commit; None for a folder or file of this machine, or if it was not installed.

@@ -83,7 +83,7 @@ class Repository:
         return _git(self.root, "show", "--no-patch", "--date=short", "--format=%h %ad %s", commit)
 
     def names(self) -> Mapping[str, str]:
-        """What commits can be called, with their subjects: HEAD, branches, tags, remote branches,
+        """Names of commits, with their subjects: HEAD, branches, tags, remote branches,
         and the short names of the newest commits before HEAD.
         """
         fields = "%(if)%(symref)%(then)%(else)%(refname:short)%00%(contents:subject)%(end)"

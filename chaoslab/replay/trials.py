@@ -31,9 +31,9 @@ Cause = frozenset[tuple[str, str]]
 
 
 def cause_of(verdict: Verdict, checks: Sequence[str] = ()) -> Cause:
-    """What fails in a verdict; of these checks alone if any are named.
+    """Failures of a verdict; of these checks alone if any are named.
 
-    PlanError if nothing does: there is no failure to look for.
+    PlanError without any: there is no failure to look for.
     """
     found = frozenset(
         (finding.check, code)

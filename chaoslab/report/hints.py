@@ -389,12 +389,12 @@ HINTS: Mapping[Code, str] = {
     Code.RECORD_INCOMPLETE: _RECORD,
     Code.RECORD_BROKEN: "the journal is damaged, or of another version: put back a copy of it, or "
     "repeat the run: `{again}`",
-    Code.LINES_REFUSED: "{node} printed lines that look like events and are none: see its "
+    Code.LINES_REFUSED: "{node} printed malformed or forbidden event lines: see its "
     "stdout.log under nodes/ of the record, and let it print to standard error instead",
     Code.NO_TWIN: _TWIN,
     Code.TWIN_NOT_COMPARABLE: _TWIN,
     Code.TWIN_TOO_SHORT: _LONGER,
-    Code.NO_LEARNER_LEFT: "at times nobody was alive, so there is no pace to judge: protect "
+    Code.NO_LEARNER_LEFT: "at times no learner was alive, so there is no pace to judge: protect "
     "one, `{again} --set limits.min_alive=1`",
     Code.MACHINE_STALLED: _BUSY,
     Code.STEP_TIME_NOT_KEPT: "the machine cannot carry the learners at this step time: use fewer "

@@ -209,7 +209,7 @@ def percent(share: float) -> str:
 
 
 def value(found: Json, unit: str) -> str:
-    """What was observed or allowed with its unit, short enough for a table.
+    """Observed value or bound with its unit, short enough for a table.
 
     0.8822 "share" ─► 88.22%    1.5 "s" ─► 1.5 s    1 "violations" ─► 1 violation    true ─► yes
     """

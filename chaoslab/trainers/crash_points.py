@@ -353,7 +353,7 @@ def _try(start: Callable[[Path], Program], place: Path, traced: _Save, at: int) 
 def _started_again(
     start: Callable[[Path], Program], place: Path, traced: _Save, complete: int | None
 ) -> tuple[Outcome, int | None, str]:
-    """What the training does after it was killed, the step from which it goes on, its last words.
+    """Outcome after a kill and a new start, the step from which it resumed, its last words.
 
     A resume is off by up to one report: trainers differ in whether a step is counted before it is
     done.

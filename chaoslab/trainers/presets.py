@@ -84,7 +84,7 @@ _RESUMED = (
 
 
 def guess(lines: Sequence[str]) -> list[Candidate]:
-    """What may have printed these lines, best first; empty if no line is progress.
+    """Programs that may have printed these lines, best first; empty if no line is progress.
 
     First come presets whose lines no other program prints, then what understood most steps with a
     loss, then most steps, most losses. Of equal ones a preset comes before a pattern of words.

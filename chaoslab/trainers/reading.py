@@ -1,4 +1,4 @@
-r"""What a trainer says in its output: steps, losses, saved and resumed checkpoints.
+r"""Reading of a trainer's output: steps, losses, saved and resumed checkpoints.
 
     bytes ─► Reader.feed ─► lines, split at \r and \n, without colours ─► Patterns ─► [Said, …]
                                                                       └► nearest: none matched
@@ -94,7 +94,7 @@ class Patterns:
         )
 
     def read(self, line: str) -> list[Said]:
-        """What one line says; empty if it matches nothing.
+        """Matches of one line; empty if there are none.
 
         `resumed from step 50` is no 50th step: a line that says so says nothing else, and one that
         says that a checkpoint was saved is progress too only if it has a loss.

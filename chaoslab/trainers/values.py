@@ -77,7 +77,7 @@ class Rows:
         """The newest values by name, of all rows."""
 
     def said(self, values: Values, line: str = "") -> Said | None:
-        """What a row says. One without the step that the plan names is no progress, unless other
+        """Progress of a row. One without the step that the plan names is no progress, unless other
         rows have it.
         """
         if len(self._had) < _MOST_NAMES:

@@ -66,7 +66,7 @@ def heal(run_directory: Path) -> Healed:
 
 
 def perform(run_directory: Path) -> Healed:
-    """As `heal`, without asking whether the harness lives: the janitor knows.
+    """Heal without asking whether the harness lives: the janitor knows.
 
     What was undone and cannot be written down, because the disk is full, is a warning: doing it
     again is safe.

@@ -191,7 +191,7 @@ class UndoLogContent:
 
 
 def undo_logs(run_directory: Path) -> tuple[UndoLogContent, ...]:
-    """Those of a run and its twin. FleetError, which names the line, if one cannot be read.
+    """Undo logs of a run and its twin. FleetError, which names the line, if one cannot be read.
 
     NotPrivate if others could have written one, NotOwned if it is another user's.
     """

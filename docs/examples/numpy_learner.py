@@ -85,7 +85,7 @@ def by_fragment(values: Sequence[Any]) -> dict[str, Any]:
 
 
 class Pace:
-    """Ends steps on a grid, as on a chip that takes so long; without a step time, at once."""
+    """Ends steps on a grid, as on a chip with this step time; without one, at once."""
 
     def __init__(self, step_time_s: float | None, speed: float) -> None:
         self._given_s, self._speed = step_time_s, speed
@@ -205,7 +205,7 @@ class Learner:
         self.pause_s = min(2 * self.pause_s, 2.0)
 
     def take(self, timeout_s: float) -> None:
-        """Handle all that has arrived; wait at most so long for the first of it."""
+        """Handle all that has arrived; wait at most this long for the first of it."""
         while self.stream is not None:
             try:
                 arrived = self.stream.inbox.get(timeout=timeout_s)

@@ -30,8 +30,8 @@ from chaoslab.trainers.reading import Said
 
 _STARTER = Path(__file__).parent.parent / "starter"
 _WARMUP_ROUNDS, _WINDOW_ROUNDS, _MOST_ROUNDS = 4, 16, 400
-"""Of the baseline. Its window lasts as long as what is judged later, and holds two saves, unless
-these are very many rounds apart."""
+"""Lengths of the baseline. Its window is as long as what is judged later, and holds two saves,
+unless these are very many rounds apart."""
 _SPARE_ROUNDS = 3
 _DOWN_S = 2.0
 _LONG_S = 600.0

@@ -64,7 +64,7 @@ def print_json(value: Json) -> None:
 def print_result(
     value: Json, page: RenderableType, *, as_json: bool, then: tuple[str, str] | None = None
 ) -> None:
-    """With --json the value; otherwise the page, and as advice a command and why to try it.
+    """Print the value with --json; else the page, with a command to try next, and why.
 
     A page has colours on a terminal and is plain text elsewhere. FleetError as of `print_json`.
     """

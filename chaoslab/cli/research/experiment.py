@@ -40,8 +40,8 @@ QUICK = "quick"
               help="Worker processes of simulations. Default: one for each core.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="One seed, with the settings of `quick` in the file; "
               "page and records are kept apart, beside those of the whole.")  # fmt: skip
-@click.option("--fresh", is_flag=True, help="Simulate everything again; by default, what is in "
-              "the records is kept, so that an interrupted experiment goes on.")  # fmt: skip
+@click.option("--fresh", is_flag=True, help="Simulate everything again; by default existing "
+              "records are kept, so that an interrupted experiment resumes.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Folder of page, table and figure, such as that of a page under version "
               "control. Default: below --records.")  # fmt: skip

@@ -43,8 +43,8 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     """Messages and payloads that wait at the reporter to be sent."""
     queued_bytes: int
     unused_s: float | None = None
-    """Of a script: time since this end was given something to carry, bytes or a connection; null if
-    that never was. Of a learner null: its stream is always used."""
+    """Of a script: time since this end last got bytes or a connection to carry; null if it never
+    did. Of a learner null: its stream is always used."""
     connections: int | None = None
     """Open connections of a script, by the end at the worker."""
 

@@ -160,8 +160,8 @@ class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     nodes: int | None = None
     """Nodes whose processes are on this machine; None if the line does not say."""
     given: Mapping[str, float] = field(default_factory=dict)
-    """Of the time in which threads of a node, or of processes below it, were ready: the share in
-    which they had a core. By name, of the nodes on this machine."""
+    """Ready time of a node's threads, and of those of processes below it, in which they had a core,
+    as a share. By name, of the nodes on this machine."""
 
 
 class RunSettled(Payload, kind=Kind.RUN_SETTLED):

@@ -73,7 +73,7 @@ def _first(process: int) -> int:
 
 
 def _received_bytes(coordinator: str) -> int | None:
-    """From the processes of others, since this one began; None if the kernel does not count it.
+    """Bytes from other learners' processes since this one began; None if they are not counted.
 
     A sum brings some: 0 after one is that of a kernel which leaves the field empty.
     """

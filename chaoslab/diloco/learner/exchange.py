@@ -43,7 +43,7 @@ class Counters:
     step_s: float = 0.0
     fragments: tuple[FragmentCounters, ...] = ()
     waits: bool = False
-    """Whether it waits for other learners, with `data_parallel`; likewise the next three."""
+    """Whether it waits for other learners; as the next three, only with `data_parallel`."""
     communicator: int = 0
     """Number of the latest communicator."""
     meeting: str = ""

@@ -18,9 +18,9 @@ _RECEIVED = struct.Struct("=128xQ")
 
 
 def received_bytes(*, besides_port: int) -> int | None:
-    """Of all open connections but those that have this port at either end.
+    """Received bytes of all open connections, except those with this port at either end.
 
-    None where the kernel does not say.
+    None where the kernel does not count them.
     """
     if sys.platform != "linux":
         return None

@@ -280,9 +280,7 @@ def closings(window: EvidenceWindow) -> list[Event[LinkClosed]]:
 
 
 def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
-    """Of these ends those that did not follow what another injection did to the link, nor its
-    making anew.
-    """
+    """The ends that another injection on the link, or its restart, does not explain."""
     breaking = {
         e.payload.injection
         for e in of([*window.before, *window.during], LinkShaped)

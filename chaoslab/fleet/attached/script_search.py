@@ -62,7 +62,7 @@ def find(which: Which, workers: int = 1) -> Sequence[Found]:
     launchers = [one for one in mains if ranked_below(one)]
     if len(mains) > 1 and launchers:
         raise AbilityError(
-            f"{which}: several trainings match, of which one is a launcher: name one by its pid, "
+            f"{which}: several trainings match, one of them a launcher: name one by its pid, "
             f"as in pid:{launchers[0].pid} ({_shown(mains)})"
         )
     if len(mains) > 1:

@@ -224,7 +224,7 @@ class NamespaceFleets:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What can be done to pods that others have started.
+        """Abilities of pods that others have started.
 
         AbilityError if no cluster answers, or this user lacks rights.
         """

@@ -250,7 +250,7 @@ class Cluster:
         stdin: bytes | None = None,
         within_s: float = 20.0,
     ) -> str:
-        """What a command in a pod prints. Missing if the pod or its container is gone.
+        """Output of a command in a pod. Missing if the pod or its container is gone.
 
         FleetError if the command fails; it is not repeated once it may have begun.
         """

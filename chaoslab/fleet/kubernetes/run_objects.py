@@ -211,7 +211,7 @@ class RunObjects:
         )
 
     def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
-        """What a command prints that runs beside a node's pod, with its claim.
+        """Output of a command that runs beside a node's pod, with its claim.
 
         FleetError if it fails or takes too long; then it does not begin later, nor keep the claim.
         """

@@ -204,7 +204,7 @@ class ClusterFleets:
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do; AbilityError if no cluster answers, or this user lacks rights.
+        """Abilities of the fleet; AbilityError if no cluster answers, or this user lacks rights.
 
         The server checks an owner Job, a claim, and Jobs of a syncer and a learner, and, if there
         is to be one, a JobSet of both; none is created.

@@ -202,8 +202,8 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
                 self._finish(life)
 
     def _ready(self, limit_s: float) -> "list[tuple[selectors.SelectorKey, int]]":
-        """What can be read; the last fraction of a millisecond is slept, as epoll counts whole ones
-        and comes back up to one too late.
+        """Readable descriptors. The last fraction of a millisecond is slept: epoll counts whole
+        ones and comes back up to one too late.
         """
         until_s = time.monotonic() + limit_s
         whole_ms = math.floor(1e3 * limit_s)

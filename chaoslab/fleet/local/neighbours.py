@@ -33,7 +33,7 @@ _FIRST, _LIKE_OTHERS = "1000", "0"
 """OOM scores of a process: the first to be killed, and as any other."""
 _EATERS = 4
 """The kernel kills the largest process, and the first in line counts as large as the whole limit:
-so many share it, that none of them is."""
+this many share it, so that none of them is."""
 
 
 class Beside(StressDriver):

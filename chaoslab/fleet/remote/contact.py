@@ -58,7 +58,7 @@ class Terms:
 
 @dataclass(slots=True, kw_only=True)
 class Silence:
-    """For how long an agent said nothing over a connection that did not break.
+    """Silence of an agent over a connection that did not break.
 
     Only time in which it was asked counts: a process that stalls itself asks nothing.
     """

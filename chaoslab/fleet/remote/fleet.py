@@ -159,7 +159,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         return one.node
 
     def restart(self, name: str) -> Node:
-        """As promised; its link is where it is. FleetError while a host is out of reach.
+        """See `Fleet.restart`; its link is where it is. FleetError while a host is out of reach.
 
         On one that was lost an agent is started first, in the background: FleetError until it is
         up.

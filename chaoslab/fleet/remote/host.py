@@ -130,7 +130,7 @@ class Host:
         return await self.agent.call(verb, *names, due_s=None, answer_s=math.inf, **settings)
 
     async def within_reach(self, work: Callable[[], ResultT]) -> ResultT:
-        """What comes of work that needs a way to this host, on a thread of its own. OutOfReach if
+        """Result of work that needs a way to this host, on a thread of its own. OutOfReach if
         the agent is silent meanwhile: the work is not waited for any longer.
         """
         working = asyncio.get_running_loop().run_in_executor(None, work)

@@ -55,7 +55,7 @@ def damage(folder: Path, how: str, *, every: bool, names: str = "*") -> list[Mea
     """Damage the newest file of a folder, or every one; what each was before and after.
 
     Files whose names begin with a dot are not whole yet, and do not count. A folder in it stands
-    for all of its files, of which the largest is damaged.
+    for all of its files; the largest of them is damaged.
     """
     whole = (path for path in folder.glob(names) if _files(path) and path.name[0] != ".")
     files = sorted(whole, key=lambda path: (_written_ns(path), str(path)))

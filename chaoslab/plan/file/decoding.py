@@ -1,4 +1,4 @@
-"""From a part of a document to a frozen dataclass, by pydantic: keys, types, units, all mistakes.
+"""Decoding of a document's part into a frozen dataclass, by pydantic: keys, types, units, mistakes.
 
     {within: 30s} ── decoded ──► Rejoin(within_s=30.0)     or mistakes: where, and what to write
 

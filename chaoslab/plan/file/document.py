@@ -210,7 +210,7 @@ def nearest(
     lists_all: bool = False,
     likely: Iterable[str] = (),
 ) -> str:
-    """What to write instead of an unknown name: the most similar one, all there are, or both.
+    """Replacement for an unknown name: the most similar one, all there are, or both.
 
     One of the `likely` names is preferred if it is similar at all; of names such as `region.kill`,
     those of the same family; beside the only one of a family, the like of another.

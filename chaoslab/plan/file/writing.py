@@ -1,4 +1,4 @@
-"""From a plan's dataclasses back to what a person would write: the inverse of reading.
+"""Writing of a plan's dataclasses as a person would write them: the inverse of reading.
 
     Limits(min_alive=1, timeout_s=600.0)  ──►  {"min_alive": 1, "timeout": "10m", …}
 

@@ -22,7 +22,7 @@ class Explained(NamedTuple):
 
 
 def explained(error: MarkedYAMLError, text: str) -> Explained:
-    """What is wrong, and what to write; the parser's own words where it is nothing common.
+    """Mistake, and what to write; the parser's own words for an uncommon one.
 
     Places in the text are found by index: the parser counts some line separators only at times.
     """

@@ -45,7 +45,7 @@ class Trigger:
     phase: Phase | None = None
     """Protocol point; met when a node announces it."""
     of: str | None = None
-    """With `step` or `phase`: the node; by default the furthest learner, or the first to
+    """Node, with `step` or `phase`; by default the furthest learner, or the first to
     announce."""
     offset_s: Duration = 0.0
     """Time to wait, with `after`."""

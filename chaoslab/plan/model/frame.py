@@ -48,8 +48,8 @@ class FleetSpec:
     profiles: Mapping[str, str] = _mapping("{eu: transatlantic}")
     """Profile of each region's links from the start, in addition to any faults."""
     programs: Mapping[str, str] = field(default_factory=dict)
-    """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
-    of chaoslab's own, with the same flags; any program that follows the node contract works. Words
+    """Module for each role (syncer, learner, evaluator), started as by `python -m` in place of
+    chaoslab's own, with the same flags; any program that follows the node contract works. Words
     after the module are its first arguments."""
     settings: object = None
     """Settings of this kind of fleet, decoded by it; None: its defaults."""

@@ -110,8 +110,8 @@ class Training:
     """Share of its own trained values that a learner keeps when it adopts a version: alpha of
     Streaming DiLoCo (arXiv 2501.18512). 0%: a version overwrites them."""
     compression: Literal["f32", "bf16", "int8", "int4", "e3m0"] = "int8"
-    """Of outer gradients on the wire; e3m0 is a four-bit float with a sign and three bits of
-    exponent."""
+    """Encoding of outer gradients on the wire; e3m0 is a four-bit float with a sign and three bits
+    of exponent."""
     suspect_after_s: Duration = 2.0
     """A learner is no longer waited for after this long without a step (or twenty of its steps)."""
     drop_after_s: Duration = 6.0

@@ -1,7 +1,7 @@
 """trace.pftrace of a run: its story and its events, drawn on tracks.
 
     story ─► phases, lives, states, faults, streams, effects: slices
-    events ─► instants; steps, rounds: slices of which only some are drawn in a long run
+    events ─► instants; steps, rounds: slices, only some of them in a long run
     samples ─► counters
 
 ├ process.kill on learner-0, learner-2 ────────────────────────────┤     a fault

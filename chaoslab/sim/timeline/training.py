@@ -30,7 +30,7 @@ class Training:
     """A training with one learner in each data centre."""
 
     method: Method
-    """What learners exchange. `data_parallel`: the gradient in every step. `diloco`: the whole
+    """Exchange between learners. `data_parallel`: the gradient in every step. `diloco`: the whole
     model every `sync_every` steps. `streaming`: each fragment every `sync_every` steps.
     `decoupled`: as `streaming`, through a syncer, and no learner waits."""
     parameters: units.Count

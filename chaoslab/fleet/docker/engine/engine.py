@@ -230,7 +230,7 @@ class Engine(Stores):
         return self.published_address(self.host, str(bound[0]["HostPort"]))
 
     def usages(self, container: str) -> Iterator[Usage]:
-        """What it uses, about once a second, until it is gone.
+        """Usage of a container, about once a second, until it is gone.
 
         One answer at a time would take a second each.
         """
