@@ -350,5 +350,5 @@ def _left(
             return StopReason.DIED, round(died.time_s, 3)
     for dropped in of_learner_between(history, MemberLeft, learner, last_s, end_s):
         if dropped.payload.reason is not LeaveReason.SAID_GOODBYE and dropped.time_s < end_s:
-            return Left.DROPPED, round(dropped.time_s, 3)
+            return StopReason.DROPPED, round(dropped.time_s, 3)
     return None, None

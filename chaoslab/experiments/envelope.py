@@ -175,7 +175,7 @@ def _once(asked: Asked, seed: int, root: Path) -> TriedValue:
     except (PlanError, AbilityError):
         raise
     except ChaoslabError as error:
-        return Tried(passes=False, reason=f"the run did not finish: {error}")
+        return TriedValue(passes=False, reason=f"the run did not finish: {error}")
     verdict = read_and_judge(directory, expected(prepared.plan)).verdict
     if verdict.exit_code is ExitCode.INTERRUPTED:
         raise KeyboardInterrupt

@@ -86,7 +86,7 @@ class RealTrials:
     folder: Path
     """Of the candidates' plans and records."""
     carry_out: Callable[[Prepared, Path], JudgedRun]
-    tell: Callable[[Told], object] = lambda _: None
+    tell: Callable[[TrialRun], object] = lambda _: None
     tries: int = 1
     """Number of runs after which a candidate counts as not failing."""
 

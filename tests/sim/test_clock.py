@@ -3,7 +3,7 @@
 import pytest
 
 from chaoslab.core.clock import Clock, WallClock
-from chaoslab.sim.clock import Agenda, Livelock, Priority, SimClock
+from chaoslab.sim.clock import EventQueue, Livelock, Priority, SimClock
 from tests.contracts.clock_kit import ClockKit
 
 
@@ -19,16 +19,16 @@ class TestSimClock(ClockKit):
 
 
 def test_events_happen_by_time_then_by_priority_then_in_the_order_of_asking() -> None:
-    agenda, seen = EventQueue(SimClock()), list[str]()
-    agenda.at(2.0, lambda: seen.append("late"))
-    agenda.at(1.0, lambda: seen.append("deadline"), Priority.DEADLINE)
-    agenda.at(1.0, lambda: seen.append("work"))
-    agenda.at(1.0, lambda: seen.append("more work"))
-    agenda.at(1.0, lambda: seen.append("arrival"), Priority.ARRIVAL)
-    while agenda.next_s < 10:
-        agenda.run_next()
+    queue, seen = EventQueue(SimClock()), list[str]()
+    queue.at(2.0, lambda: seen.append("late"))
+    queue.at(1.0, lambda: seen.append("deadline"), Priority.DEADLINE)
+    queue.at(1.0, lambda: seen.append("work"))
+    queue.at(1.0, lambda: seen.append("more work"))
+    queue.at(1.0, lambda: seen.append("arrival"), Priority.ARRIVAL)
+    while queue.next_s < 10:
+        queue.run_next()
     assert seen == ["arrival", "work", "more work", "deadline", "late"]
-    assert agenda.now_s == 2.0
+    assert queue.now_s == 2.0
 
 
 def test_with_a_speed_the_machine_has_to_catch_up_and_without_one_it_has_not() -> None:
@@ -42,19 +42,19 @@ def test_with_a_speed_the_machine_has_to_catch_up_and_without_one_it_has_not() -
 
 
 def test_what_is_cancelled_does_not_happen() -> None:
-    agenda, seen = EventQueue(SimClock()), list[str]()
-    agenda.at(1.0, lambda: seen.append("never")).cancel()
-    assert agenda.next_s == float("inf")
+    queue, seen = EventQueue(SimClock()), list[str]()
+    queue.at(1.0, lambda: seen.append("never")).cancel()
+    assert queue.next_s == float("inf")
     assert seen == []
 
 
 def test_catching_up_lets_everything_happen_that_is_due() -> None:
     clock = SimClock()
-    agenda, seen = EventQueue(clock), list[float]()
-    agenda.at(1.0, lambda: seen.append(1.0))
-    agenda.at(3.0, lambda: seen.append(3.0))
+    queue, seen = EventQueue(clock), list[float]()
+    queue.at(1.0, lambda: seen.append(1.0))
+    queue.at(3.0, lambda: seen.append(3.0))
     clock.sleep_until(2.0)
-    agenda.catch_up()
+    queue.catch_up()
     assert seen == [1.0]
     assert clock.now_s() == 2.0
 
@@ -64,14 +64,14 @@ def test_time_that_does_not_go_on_is_an_error(
     delay_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 1000)
-    agenda = EventQueue(SimClock())
+    queue = EventQueue(SimClock())
 
     def again() -> None:
-        agenda.after(delay_s, again)
+        queue.after(delay_s, again)
 
     def run_on() -> None:
         for _ in range(1002):
-            agenda.run_next()
+            queue.run_next()
 
     again()
     with pytest.raises(Livelock):
@@ -80,9 +80,9 @@ def test_time_that_does_not_go_on_is_an_error(
 
 def test_many_events_over_a_long_time_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaoslab.sim.clock.EVENTS_MOST", 10)
-    agenda = EventQueue(SimClock())
+    queue = EventQueue(SimClock())
     for number in range(1000):
-        agenda.at(number / 10, lambda: None)
-    while agenda.next_s < 200:
-        agenda.run_next()
-    assert agenda.now_s == pytest.approx(99.9)
+        queue.at(number / 10, lambda: None)
+    while queue.next_s < 200:
+        queue.run_next()
+    assert queue.now_s == pytest.approx(99.9)

@@ -154,7 +154,7 @@ class Picture:
 
     def _numbered(
         self, sentence: Sentence, for_viewers: str | None = None, *, is_of_start: bool = False
-    ) -> Told:
+    ) -> RoleMessages:
         self._said += 1
         message: Message = {
             "type": "sentence",
