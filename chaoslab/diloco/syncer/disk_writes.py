@@ -1,6 +1,6 @@
 """Writes of the syncer to disk: repeated until the disk accepts them, or left until the next one.
 
-    insist    merges, numbers, initial parameters   every half second; what comes after them waits
+    retry     merges, numbers, initial parameters   every half second; what comes after them waits
     attempt   snapshots for evaluation              once, and merges go on; the next one is due
                   └─► OSError: syncer.blocked, once; syncer.freed when it succeeds
 
