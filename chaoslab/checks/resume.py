@@ -5,10 +5,12 @@
         C                  L                              the same losses at the same steps
 
 `resume`       every later life of a worker begins at the newest checkpoint that was saved before it
-               (C <= S <= L, give or take one report), says the step from which it goes on, and gets
-               beyond L again. Without a word of checkpoints it must not begin anew.
+               (C <= S <= L, give or take one step, or one report where it does not say S), says the
+               step from which it goes on, and gets beyond L again, step by step. Without a word of
+               checkpoints it must not begin anew.
 `divergence`   at equal steps the losses are those of the fault-free twin: exactly, where they were
-               before the first fault; else a window of 12 steps to within `max_delta`
+               before the first fault; else to within `max_delta`, in each window of 12 steps, or of
+               as many as it takes to tell that from chance; also after the last return
 
 Judged in every run of a script; other trainings have their own rules (`rejoin`, `loss_parity`).
 """
@@ -17,12 +19,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite, sqrt
+from math import ceil, isfinite, sqrt
 from statistics import fmean, stdev
 from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
+from chaoslab.checks.duty import duty
 from chaoslab.checks.timeline import before_the_end, of_learner, once, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
@@ -46,6 +49,8 @@ _NOISE = 4.0
 """Standard errors of the mean of a window within which a difference may be by chance."""
 _USUALLY = 0.9
 """Share of the reports that are no further apart than usual."""
+_LEAP, _FASTER = 2, 10.0
+"""Times the steps between two reports, and times the pace, that no worker can reach."""
 _SMALLEST = 1e-9
 """Rounding of a loss in text."""
 
@@ -149,7 +154,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     else:
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
     saved, is_anew = _newest_saved(life, history), _is_anew(before, life, history)
-    if is_anew or (saved is not None and start < saved - life.stride):
+    if is_anew or (saved is not None and start < saved - _slack(life, history)):
         code = Code.BEGAN_ANEW if is_anew else Code.RESUMED_FROM_OLDER
         text = (
             f"{where}, as if it had never trained"
@@ -167,6 +172,14 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
             f"{first.payload.step:,}"
         )
         yield Violation.at(first, Code.RESUMED_OTHERWISE, text, who)
+    has_no_excuse = not history.of(StorageDamaged) and not _has_saved(history)
+    if has_no_excuse and not is_anew and _is_from_nothing(before, life, history):
+        text = f"{where}, and no checkpoint was saved in the whole run: there is none to go on from"
+        yield Doubt(Code.NOTHING_TO_JUDGE, text)
+    if leap := _leap(life, history):
+        made, step = plural(leap.payload.steps, "step"), leap.payload.step
+        text = f"{who} cannot have made the {made} of its report of step {step:,}: it skipped some"
+        yield Violation.at(leap, Code.STEPS_SKIPPED, text, who)
     if life.last <= last and life.joined is lives(history)[who][-1].joined:
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
@@ -176,9 +189,14 @@ def _is_anew(before: Life, life: Life, history: History) -> bool:
     """Whether a life begins where training began, and need not."""
     saved = _newest_saved(life, history)
     if saved is not None:
-        return life.start < saved - life.stride and life.start <= life.stride
-    if history.of(StorageDamaged) or _says_saves(history):
-        return False
+        return life.start < saved - _slack(life, history) and life.start <= life.stride
+    script = script_of(history)
+    may_save = _has_saved(history) or (script is not None and script.says_saved)
+    is_free = may_save or bool(history.of(StorageDamaged))
+    return not is_free and _is_from_nothing(before, life, history)
+
+
+def _is_from_nothing(before: Life, life: Life, history: History) -> bool:
     return life.start <= _origin(life, history) < before.last
 
 
@@ -191,13 +209,44 @@ def _origin(life: Life, history: History) -> int:
     return first.samples[0].payload.step if first.samples else 0
 
 
-def _says_saves(history: History) -> bool:
-    has_said = any(e.payload.what is What.SAVED for e in history.of(TrainerSaid))
-    return has_said or _can_say_saves(script_of(history))
+def _slack(life: Life, history: History) -> int:
+    """Steps by which a life may begin before the newest checkpoint: one, since some count from 0,
+    if its own line and those of all checkpoints name a step; else those of a report.
+    """
+    said, others = history.of(TrainerSaid), {*history.learners} - {life.joined.payload.learner}
+    says_start = any(
+        e.payload.what is What.RESUMED
+        and e.payload.step == life.start
+        and e.payload.node not in others
+        for e in said
+        if life.began_s <= e.time_s and e.seq < life.joined.seq
+    )
+    says_saved = all(e.payload.step is not None for e in said if e.payload.what is What.SAVED)
+    return 1 if says_start and says_saved else life.stride
 
 
-def _can_say_saves(script: ScriptStarted | None) -> bool:
-    return script is not None and script.says_saved
+def _leap(life: Life, history: History) -> Event[LearnerStep] | None:
+    """The first report of steps that it cannot have made since the one before: of far more than
+    any in the lives before, at a pace that is out of reach.
+    """
+    known = duty(history)
+    if known is None or not known.has_paces:
+        return None
+    who = life.joined.payload.learner
+    reports = of_learner(history, LearnerStep, who)
+    usual = max((e.payload.steps for e in reports if e.seq < life.joined.seq), default=1)
+    return next(
+        (
+            e
+            for e in life.samples
+            if e.payload.steps > _LEAP * usual and e.payload.step_s * known.pace(who) * _FASTER < 1
+        ),
+        None,
+    )
+
+
+def _has_saved(history: History) -> bool:
+    return any(e.payload.what is What.SAVED for e in history.of(TrainerSaid))
 
 
 def _newest_saved(life: Life, history: History) -> int | None:
@@ -265,21 +314,36 @@ class Divergence:
             samples += len(after)
             if not pairs:
                 continue
-            if len(before) < _WINDOW or len(after) < _WINDOW:
+            last = _reports(worker, history)[-1].payload.epoch
+            since = [pair for pair in after if pair.event.payload.epoch == last]
+            if min(len(before), len(since)) < _WINDOW:
                 text = f"{worker} reported too few losses at the steps of its twin"
                 problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
                 continue
-            far = [(abs(window.mean) / window.scale, window) for window in _windows(after)]
+            noise = stdev(pair.own - pair.twin for pair in before)
+            length = self._length(noise, since)
+            far = [
+                (abs(window.mean) / window.scale, window)
+                for of in sorted({_WINDOW, length})
+                for window in _windows(after, of)
+                if of == length or abs(window.mean) > _NOISE * noise / sqrt(of)
+            ]
             worst = max([worst, *(share for share, _ in far)])
-            off = next((window for share, window in far if share > self.max_delta
-                        and abs(window.mean) > _NOISE * _error(before)), None)  # fmt: skip
+            off = next((window for share, window in far if share > self.max_delta), None)
             other = next((pair for pair in after if not pair.is_equal), None)
             if off is not None:
                 text = (
                     f"the loss of {worker} was {abs(off.mean) / off.scale:.1%} from its twin's "
-                    f"over {_WINDOW} steps up to step {off.event.payload.step:,}"
+                    f"over {off.length} reports up to step {off.event.payload.step:,}"
                 )
                 problems.append(Violation.at(off.event, Code.DIVERGED, text, worker))
+            elif len(since) < length:
+                text = (
+                    f"the losses of {worker} differ by chance from its twin's, and after its last "
+                    f"start it takes {length:,} to see {self.max_delta:.0%}, instead of "
+                    f"{len(since):,}"
+                )
+                problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
             elif self.exact and other is not None and all(pair.is_equal for pair in before):
                 text = (
                     f"the losses of {worker} equal its twin's until step "
@@ -297,6 +361,11 @@ class Divergence:
             nothing=Doubt(Code.TOO_FEW_SAMPLES, "no loss was reported at a step of the twin"),
             measured=Measured(worst, self.max_delta, Unit.SHARE, digits=4),
         )
+
+    def _length(self, noise: float, pairs: "Sequence[_Pair]") -> int:
+        """Losses whose mean differs by less than the bound if they differ by chance alone."""
+        bound = self.max_delta * max(fmean(abs(pair.twin) for pair in pairs), _SMALLEST)
+        return max(_WINDOW, ceil((_NOISE * noise / bound) ** 2))
 
 
 class _Pair(NamedTuple):
@@ -318,6 +387,7 @@ class _Window(NamedTuple):
     """Mean of the differences."""
     scale: float
     """Mean size of the twin's losses."""
+    length: int
 
 
 def _pairs(worker: str, history: History, twin: History) -> Iterator[_Pair]:
@@ -336,16 +406,12 @@ def _reports(worker: str, history: History) -> Sequence[Event[LearnerStep]]:
     return [e for e in of_learner(history, LearnerStep, worker) if not e.payload.is_inferred]
 
 
-def _windows(pairs: Sequence[_Pair]) -> Iterator[_Window]:
-    for end in range(_WINDOW, len(pairs) + 1):
-        some = pairs[end - _WINDOW : end]
+def _windows(pairs: Sequence[_Pair], length: int) -> Iterator[_Window]:
+    for end in range(length, len(pairs) + 1):
+        some = pairs[end - length : end]
         yield _Window(
             event=some[-1].event,
             mean=fmean(pair.own - pair.twin for pair in some),
             scale=max(fmean(abs(pair.twin) for pair in some), _SMALLEST),
+            length=length,
         )
-
-
-def _error(before: Sequence[_Pair]) -> float:
-    """Standard error of the mean difference of a window, as it was before the first fault."""
-    return stdev(pair.own - pair.twin for pair in before) / sqrt(_WINDOW)

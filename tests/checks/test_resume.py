@@ -137,6 +137,37 @@ def test_checkpoints_of_another_worker_count_for_one_that_never_says_so() -> Non
     assert Resume().judge(story.end().history()).codes == (Code.RESUMED_FROM_OLDER,)
 
 
+def seldom(at: int, says: int | None) -> ScriptStory:
+    """One that reports as seldom as it saves: every 10 steps, with 30 saved when it is killed."""
+    story = ScriptStory(reports_every=10).train(30).measure().train(5)
+    return story.kill("worker-0").train(3).heal("worker-0", at=at, says=says).train(60)
+
+
+@pytest.mark.parametrize(
+    ("says", "outcome"),
+    [(20, Outcome.FAIL), (29, Outcome.PASS), (30, Outcome.PASS), (31, Outcome.PASS)],
+)
+def test_one_that_says_where_it_goes_on_is_judged_by_that_and_not_by_its_reports(
+    says: int, outcome: Outcome
+) -> None:
+    assert Resume().judge(seldom(says, says).end().history()).outcome is outcome
+
+
+def test_one_that_says_when_it_saves_and_never_does_cannot_go_on() -> None:
+    story = ScriptStory().train(30, saves=False).measure().train(5, saves=False).kill("worker-0")
+    story.heal("worker-0", at=0).train(60, saves=False)
+    finding = Resume().judge(story.end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NOTHING_TO_JUDGE,))
+
+
+def test_steps_that_are_skipped_after_the_return_fail() -> None:
+    """As of an epoch that is passed over at its boundary."""
+    story = broken(30).train(20)
+    story.workers["worker-0"].step += 100
+    finding = Resume().judge(story.train(40).end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.STEPS_SKIPPED,))
+
+
 # ---------------------------------------------------------------- divergence
 
 
@@ -174,6 +205,26 @@ def test_losses_are_compared_with_the_twins_at_equal_steps(
     finding = Divergence().judge(story.end().history())
     assert finding.outcome is outcome, finding.reason
     assert finding.codes == (() if outcome is Outcome.PASS else (Code.DIVERGED,))
+
+
+def test_losses_are_compared_after_the_last_return() -> None:
+    """And not those between an earlier fault and it, beside none or too few afterwards."""
+    story = ScriptStory(twin=ScriptStory().train(120).end())
+    story.train(30).measure().train(5).kill("worker-0").heal("worker-0", at=30).train(30)
+    story.kill("worker-0").heal("worker-0", at=60)
+    story.workers["worker-0"].loss = lambda _: None
+    finding = Divergence().judge(story.train(40).end().history())
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,))
+
+
+@pytest.mark.parametrize(("off", "outcome"), [(1.0, Outcome.UNKNOWN), (1.9, Outcome.FAIL)])
+def test_losses_whose_noise_hides_the_bound_are_no_pass(off: float, outcome: Outcome) -> None:
+    def far(step: int) -> float:
+        return usual_loss(step) + (1.0 if step % 2 else -1.0)
+
+    story = with_twin(lambda step: off * far(step), far)
+    finding = Divergence().judge(story.end().history())
+    assert finding.outcome is outcome, finding.reason
 
 
 def test_what_is_slightly_off_may_be_accepted() -> None:
@@ -235,3 +286,14 @@ def test_an_odd_line_far_ahead_forgives_no_start_from_nothing() -> None:
     story.workers["worker-0"].step = 45
     finding = Resume().judge(story.train(60).end().history())
     assert (finding.outcome, finding.codes[0]) == (Outcome.FAIL, Code.BEGAN_ANEW)
+
+
+@pytest.mark.parametrize(("steps", "told"), [(20, True), (90, False)])
+def test_a_training_that_ends_by_itself_far_before_its_twin_is_no_pass(
+    steps: int, told: bool
+) -> None:
+    story = ScriptStory(workers=1, twin=ScriptStory(workers=1).train(120).end())
+    story.train(30).measure().train(5).kill("worker-0").train(3).heal("worker-0", at=30)
+    verdict = judge(story.train(steps).exit("worker-0", code=0).end().history(), ())
+    found = [one for one in verdict.findings if one.check == "stop"]
+    assert [one.codes for one in found] == ([(Code.STOPPED_EARLY,)] if told else [])

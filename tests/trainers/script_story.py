@@ -47,7 +47,7 @@ class _Worker:
     incarnation: int = 0
     step: int = 0
     is_alive: bool = False
-    loss: Callable[[int], float] = usual_loss
+    loss: Callable[[int], float | None] = usual_loss
     exits: list[int] = field(default_factory=list)
 
 
@@ -64,6 +64,7 @@ class ScriptStory:
         twin: "ScriptStory | None" = None,
         without: tuple[Need, ...] = (),
         learning_rate: float | None = None,
+        reports_every: int = 1,
     ) -> None:
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
         self._launcher = _Worker("launcher")
@@ -71,7 +72,7 @@ class ScriptStory:
         self.now_s = 0.0
         self.twin = twin
         self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
-        self._learning_rate = learning_rate
+        self._learning_rate, self._reports_every = learning_rate, reports_every
         self.whole = Whole([*self.workers], is_one_for_all=is_one_for_all, stop=stop or {})
         self.say(
             RunStarted(
@@ -140,7 +141,8 @@ class ScriptStory:
                 worker.step += 1
                 if number and self._is_one_for_all:
                     continue
-                self.tell(worker.name, What.PROGRESS, worker.step, worker.loss(worker.step))
+                if worker.step % self._reports_every == 0:
+                    self.tell(worker.name, What.PROGRESS, worker.step, worker.loss(worker.step))
                 if saves and self._says_saved and worker.step % SAVES_EVERY == 0:
                     self.tell(worker.name, What.SAVED, worker.step)
         return self
