@@ -8,7 +8,7 @@ from statistics import fmean
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
-from chaoslab.checks.timeline import training_end_s
+from chaoslab.checks.timeline import is_script, training_end_s
 from chaoslab.checks.violations import Violation, conclude, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
@@ -18,6 +18,7 @@ from chaoslab.core.payloads import (
     MemberJoined,
     MemberLeft,
     Need,
+    NodeExited,
     RoundMerged,
     RunFinished,
     RunLeft,
@@ -48,6 +49,7 @@ def stop_rule(history: History) -> Iterator[Finding]:
     if is_lost and (final is None or final.payload.was_asked):
         return  # the plan ended it; the first answer says so
     yield from _stopped_early(history)
+    yield from _before_its_twin(history)
     if finished and history.last(SyncerStopped) is None:
         yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
     elif final and _waits_to_be_asked(history) and history.last(SyncerStopRuleMet) is None:
@@ -83,6 +85,24 @@ def _stopped_early(history: History) -> Iterator[Finding]:
         )
         found = [Violation.at(final, Code.STOPPED_EARLY, text)]
         yield conclude("stop", found, passed="", samples=1)
+
+
+def _before_its_twin(history: History) -> Iterator[Finding]:
+    """A script that ended by itself, at a step beyond which its twin went on."""
+    final, stopped, twin = history.last(SyncerFinal), history.last(SyncerStopped), history.twin
+    if not is_script(history) or twin is None or final is None or final.payload.was_asked:
+        return
+    own, its = history.of(LearnerStep), twin.of(LearnerStep)
+    furthest = max((e.payload.step + e.payload.steps for e in own), default=0)
+    beyond = next((e.payload.step for e in its if e.payload.step > furthest), None)
+    exits = [e for e in history.of(NodeExited) if stopped is not None and e.seq < stopped.seq][-1:]
+    has_finished = any(e.payload.exit_code == 0 and not e.payload.sent for e in exits)
+    if stopped is not None and beyond is not None and has_finished:
+        text = (
+            f"training ended by itself at {stopped.time_s:.1f} s ({stopped.payload.reason}), and "
+            f"its twin went on to step {beyond:,}, or further"
+        )
+        yield unknown("stop", Code.STOPPED_EARLY, text, evidence=[stopped])
 
 
 def _reached(history: History, rule: Iterable[str]) -> Mapping[str, float]:

@@ -7,6 +7,7 @@
     exit beside a worker or launcher that an injection had taken away     ─► asked for
     exit of a worker before its launcher ended with 0                     ─► asked for
     exit of a script that was told to end, once its training had ended    ─► asked for
+    exit of a worker with 0, and others then got further than it          ─► unasked
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
     a learner's "asked to leave", and no injection had it                 ─► unasked
@@ -32,6 +33,7 @@ from chaoslab.checks.violations import Doubt, Violation
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerLeft,
+    LearnerStep,
     LeftBecause,
     MemberJoined,
     NodeExited,
@@ -165,6 +167,8 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     """Whether the node ended because training, or a run that was cut short, did."""
     end, finished = training_end(history), history.last(RunFinished)
     is_asked = was_ended_by_harness(exited)
+    if is_script(history) and _is_outdone(exited, history):
+        return False
     if _is_last_of_launcher(exited, history):
         return True
     if is_script(history) and end is not None and exited.seq > end.seq and exited.payload.sent:
@@ -178,6 +182,20 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
         return end is not None and end.seq == finished.seq and is_asked
     return is_asked and exited.time_s > finished.time_s - ENDING_S
+
+
+def _is_outdone(exited: Event[NodeExited], history: History) -> bool:
+    """Whether another worker got further after a worker had ended by itself, as if all had."""
+    said, reports = exited.payload, history.of(LearnerStep)
+    own = [e.payload for e in reports if e.payload.learner == said.node and e.seq < exited.seq]
+    if said.sent or not own:
+        return False
+    furthest = max(one.step for one in own) + max(one.steps for one in own)
+    return any(
+        e.payload.step > furthest and e.payload.learner != said.node
+        for e in reports
+        if e.seq > exited.seq and not e.payload.is_inferred
+    )
 
 
 def _is_last_of_launcher(exited: Event[NodeExited], history: History) -> bool:

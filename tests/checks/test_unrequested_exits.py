@@ -256,3 +256,13 @@ def test_workers_that_outlive_their_launcher_are_orphans(steps: int, culprits: l
 def test_a_script_that_was_told_to_end_may_end_with_any_code() -> None:
     history = launched().end(code=143).history()
     assert unasked(history) == []
+
+
+@pytest.mark.parametrize(("more", "told"), [(40, True), (5, False)])
+def test_a_worker_that_ends_as_if_all_had_while_another_gets_further_was_not_asked(
+    more: int, told: bool
+) -> None:
+    """Ahead of one that was killed: that one may come to the same step, and no further."""
+    story = ScriptStory().train(30).measure().kill("worker-1").train(5).heal("worker-1", at=30)
+    history = story.train(2).exit("worker-0", code=0).train(more).end().history()
+    assert [one.culprit for one in unrequested(history)] == (["worker-0"] if told else [])
