@@ -4,8 +4,8 @@
                size, direction, and none again and again: `update_vectors`
     data       see `data_order`
     state      at a join: see `rejoined_state`
-    loss       that of its peers at the same time, to within half of it, and in the end that of the
-               evaluation; below that of the untrained model
+    loss       that of its peers at the same time, to within half of it, and changing as theirs do;
+               in the end that of the evaluation; below that of the untrained model
 
 Judged in every run, for each learner in each of its lives; losses and sizes on its duty, against
 `peers`.
@@ -121,6 +121,15 @@ class RealWork:
                     )
                     yield Violation.at(window[-1], Code.LOSS_UNLIKE_PEERS, text, learner)
                     break
+                if not _spread(list(map(_loss, window))) and any(
+                    beside(history, learner, window, _losses(history), _spread)
+                ):
+                    text = (
+                        f"{learner} reported a loss of {own:.6g} {len(window)} times in a row up "
+                        f"to {window[-1].time_s:.1f} s, while those of its peers changed"
+                    )
+                    yield Violation.at(window[-1], Code.LOSS_UNLIKE_PEERS, text, learner)
+                    break
         yield from self._against_evaluation(history, untrained)
 
     def _against_evaluation(self, history: History, untrained: float) -> Iterator[Violation]:
@@ -196,6 +205,10 @@ def _untrained(history: History) -> float | None:
     firsts = [of_learner(history, LearnerStep, learner)[:1] for learner in history.founders]
     losses = (event.payload.loss for first in firsts for event in first)
     return max((loss for loss in losses if loss is not None), default=None)
+
+
+def _spread(losses: Sequence[float]) -> float:
+    return max(losses) - min(losses)
 
 
 def _scale(peers: float, untrained: float) -> float:

@@ -263,6 +263,12 @@ CASES = {
     ),
     "a loss of 0": fails(CHECK, reporting(0.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
     "a loss that does not fall": fails(CHECK, reporting(5.0), Code.LOSS_UNLIKE_PEERS, of=(WHO,)),
+    "a loss that stays the same beside those that change": fails(
+        CHECK,
+        reporting(2.5, lambda: noisy(0.0)),
+        Code.LOSS_UNLIKE_PEERS,
+        of=(WHO,),
+    ),
     "a loss as far from the others as two noisy means may be": passes(CHECK, lambda: noisy(1.7)),
     "a loss that is further from them": fails(
         CHECK, lambda: noisy(2.4), Code.LOSS_UNLIKE_PEERS, of=(WHO,)
