@@ -27,12 +27,13 @@ from chaoslab.checks.base import Check, Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
 from chaoslab.checks.codes import Code
 from chaoslab.checks.convergence import NumericHealth
+from chaoslab.checks.divergence import Divergence
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.left_out import judgeable
 from chaoslab.checks.participation import Participation
 from chaoslab.checks.real_work import RealWork
 from chaoslab.checks.rejoin import Rejoin
-from chaoslab.checks.resume import Divergence, Resume, began_anew, lives, script_of
+from chaoslab.checks.resume import Resume, began_anew, lives, script_of, stopped_saving
 from chaoslab.checks.versions import Versions
 from chaoslab.checks.violations import margin_above, unknown
 from chaoslab.core.errors import PlanError
@@ -141,7 +142,7 @@ def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
     checks: list[Check] = [TrainingContinues(), RealWork(), NumericHealth()]
     if script_of(history) is not None:
         checks += [Divergence()]
-        if any(len(own) > 1 for own in lives(history).values()):
+        if any(len(own) > 1 for own in lives(history).values()) or stopped_saving(history):
             checks += [Resume()]
     if any(push.payload.norm is not None for push in history.of(PushAccepted)):
         checks += [Ledger(), Agreement(), Versions()]

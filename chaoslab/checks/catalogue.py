@@ -35,7 +35,7 @@ CHECKS: Final[Mapping[str, type[Check]]] = OnDemand(
         "succession": "chaoslab.checks.succession:Succession",
         "numeric_health": "chaoslab.checks.convergence:NumericHealth",
         "resume": "chaoslab.checks.resume:Resume",
-        "divergence": "chaoslab.checks.resume:Divergence",
+        "divergence": "chaoslab.checks.divergence:Divergence",
         "checkpoints": "chaoslab.checks.checkpoints:Checkpoints",
         "cleanup": "chaoslab.checks.cleanup:Cleanup",
     }

@@ -1,34 +1,30 @@
-"""Resume of a training that is not chaoslab's own: from where it was, and as it would have gone on.
+"""Resume of a training that is not chaoslab's own: from where it was, and in one with its step.
 
-    saved 500          killed at 540    resumes at S      twin
-    ────┴──────────────────┤  ▒▒▒▒▒▒▒▒  ├──────────►      ─ ─ ─ ─ ─ ─ ►
-        C                  L                              the same losses at the same steps
+    saved 500          killed at 540    resumes at S
+    ────┴──────────────────┤  ▒▒▒▒▒▒▒▒  ├──────────►
+        C                  L
 
-`resume`       every later life of a worker begins at the newest checkpoint that was saved before it
-               (C <= S <= L, give or take one step, or one report where it does not say S), says the
-               step from which it goes on, and gets beyond L again, step by step. Without a word of
-               checkpoints it must not begin anew.
-`divergence`   at equal steps the losses are those of the fault-free twin: exactly, where they were
-               before the first fault; else to within `max_delta`, in each window of 12 steps, or of
-               as many as it takes to tell that from chance; also after the last return
+Every later life of a worker begins at the newest checkpoint that was saved before it (C <= S <= L,
+give or take one step, or one report where it does not say S), with most of what it had learnt by
+its loss; it says the step from which it goes on, and gets beyond L again, step by step. Without a
+word of checkpoints it must not begin anew. Workers that save go on saving.
 
-Judged in every run of a script; other trainings have their own rules (`rejoin`, `loss_parity`).
+Judged in every run of a script, beside `divergence`; other trainings have `rejoin`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, isfinite, sqrt
-from statistics import fmean, stdev
+from itertools import chain, pairwise
+from math import isfinite, sqrt
+from statistics import fmean, variance
 from typing import ClassVar, NamedTuple
 
-from chaoslab.checks.base import Finding, Unit
+from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
-from chaoslab.checks.timeline import before_the_end, of_learner, once, training_end_s
-from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
-from chaoslab.core.binding import binding
+from chaoslab.checks.timeline import before_the_end, fault_windows, of_learner, once
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerJoined,
@@ -41,18 +37,18 @@ from chaoslab.core.payloads import (
     TrainerSaid,
     What,
 )
-from chaoslab.core.units import Share, plural, show_share
+from chaoslab.core.units import plural
 from chaoslab.record.history import History
 
-_WINDOW = 12
-_NOISE = 4.0
-"""Standard errors of the mean of a window within which a difference may be by chance."""
+_WINDOW, _NOISE = 12, 4.0
+"""Losses whose mean is compared, and the standard errors by which it may differ by chance."""
 _USUALLY = 0.9
 """Share of the reports that are no further apart than usual."""
 _LEAP, _FASTER = 2, 10.0
 """Times the steps between two reports, and times the pace, that no worker can reach."""
-_SMALLEST = 1e-9
-"""Rounding of a loss in text."""
+_SAVES, _REGULAR = 3, 1.5
+"""Times that it saved before the first fault, and so many times the steps between: then it has to
+have saved again. Not where these differ by more, as of one that saves what is best."""
 
 
 def script_of(history: History) -> ScriptStarted | None:
@@ -133,7 +129,10 @@ class Resume:
         later = [both for own in found.values() for both in pairwise(own)]
         return conclude(
             self.name,
-            [problem for before, life in later for problem in _problems(before, life, history)],
+            [
+                *(each for before, life in later for each in _problems(before, life, history)),
+                *stopped_saving(history),
+            ],
             passed="; ".join(_told(before, life) for before, life in later),
             samples=len(later),
             nothing=Doubt(Code.NO_FAULT, "no worker came back"),
@@ -172,6 +171,8 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
             f"{first.payload.step:,}"
         )
         yield Violation.at(first, Code.RESUMED_OTHERWISE, text, who)
+    if not is_anew and (unlearnt := _unlearnt(life, history)):
+        yield unlearnt
     has_no_excuse = not history.of(StorageDamaged) and not _has_saved(history)
     if has_no_excuse and not is_anew and _is_from_nothing(before, life, history):
         text = f"{where}, and no checkpoint was saved in the whole run: there is none to go on from"
@@ -194,6 +195,36 @@ def _is_anew(before: Life, life: Life, history: History) -> bool:
     may_save = _has_saved(history) or (script is not None and script.says_saved)
     is_free = may_save or bool(history.of(StorageDamaged))
     return not is_free and _is_from_nothing(before, life, history)
+
+
+def _unlearnt(life: Life, history: History) -> Violation | None:
+    """Whether a life that goes on has lost, by its loss, most of what was learnt by then: its step
+    is that of a checkpoint, and its weights are not.
+    """
+    who = life.joined.payload.learner
+    mine = [e for own in lives(history)[who] for e in own.samples if e.payload.loss is not None]
+    earlier = [e for e in mine if e.seq < life.joined.seq]
+    after = [e for e in mine if e.payload.epoch == life.joined.payload.epoch][:_WINDOW]
+    if len(after) < _WINDOW:
+        return None
+    until = after[-1].payload.step
+    before = sorted((e for e in earlier if e.payload.step <= until), key=_step)[-_WINDOW:]
+    losses = [[e.payload.known_loss for e in some] for some in (earlier[:_WINDOW], before, after)]
+    if len(before) < _WINDOW or not all(map(isfinite, chain(*losses))):
+        return None
+    first, reached, now = map(fmean, losses)
+    noise = _NOISE * sqrt((variance(losses[1]) + variance(losses[2])) / _WINDOW)
+    if first - reached <= noise or now - reached <= max((first - reached) / 2, noise):
+        return None
+    text = (
+        f"{who} said that it goes on from step {life.start:,}, and its loss was {now:.4g} then: "
+        f"{reached:.4g} had been reached by step {before[-1].payload.step:,}, from {first:.4g}"
+    )
+    return Violation.at(after[-1], Code.BEGAN_ANEW, text, who)
+
+
+def _step(report: Event[LearnerStep]) -> int:
+    return report.payload.step
 
 
 def _is_from_nothing(before: Life, life: Life, history: History) -> bool:
@@ -261,6 +292,36 @@ def _newest_saved(life: Life, history: History) -> int | None:
     return next(reversed(steps[: len(steps) - gone]), None)
 
 
+@once
+def stopped_saving(history: History) -> Sequence[Violation]:
+    """Workers that saved before the first fault, and no more since the last one was over."""
+    windows = fault_windows(history)
+    first_s = min((one.start_s for one in windows), default=0.0)
+    over_s = max((one.end_s for one in windows), default=0.0)
+    said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
+    before = [e for e in said if e.time_s < first_s]
+    savers = {e.payload.node for e in before}
+    if any(e.payload.node not in savers for e in said):
+        return []  # another one may do it for them now
+    found = []
+    for worker in savers & {*history.learners}:
+        own = sorted({_step_of(e, history) for e in before if e.payload.node == worker})
+        last = [e for e in said if e.payload.node == worker][-1]
+        reports = before_the_end(history, of_learner(history, LearnerStep, worker))
+        since = [e for e in reports if e.time_s >= max(over_s, last.time_s)]
+        between = [b - a for a, b in pairwise(own)]
+        if len(own) < _SAVES or not since or max(between) > _REGULAR * min(between):
+            continue
+        made = since[-1].payload.step - since[0].payload.step
+        if made > _SAVES * max(between):
+            text = (
+                f"{worker} saved every {max(between):,} steps, and not once in the {made:,} "
+                f"steps up to step {since[-1].payload.step:,}"
+            )
+            found.append(Violation.at(last, Code.NOT_SAVED_AGAIN, text, worker))
+    return found
+
+
 def _step_of(saved: Event[TrainerSaid], history: History) -> int:
     """Step of a checkpoint; without one in its line that of the last report before it."""
     if saved.payload.step is not None:
@@ -280,138 +341,3 @@ def _damaged(life: Life, saved: int, history: History, *, is_own: bool) -> int:
         and (not is_own or e.payload.node == life.joined.payload.learner)
     }
     return len(files)
-
-
-# ---------------------------------------------------------------- as it would have gone on
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Divergence:
-    """At equal steps losses are those of the fault-free twin."""
-
-    name: ClassVar[str] = "divergence"
-    summary: ClassVar[str] = "a script's losses are those of the fault-free twin at equal steps"
-    needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
-
-    max_delta: Share = binding(0.05, most=0.5, show=show_share)
-    """Largest accepted difference of the mean over 12 steps, as a share of the twin's."""
-    exact: bool = True
-    """Whether losses that equal the twin's before the first fault must do so afterwards, too: else
-    the run goes on with other data, random numbers, schedule or moments, and that is UNKNOWN."""
-
-    def judge(self, history: History) -> Finding:
-        """Compare each worker's losses after the first fault with those of the twin."""
-        if script_of(history) is None:
-            return unknown(self.name, Code.NOTHING_TO_JUDGE, "no script trained")
-        if history.twin is None:
-            return unknown(self.name, Code.NO_TWIN, "there is no fault-free twin")
-        first_s = min((story.injecting.time_s for story in history.faults), default=0.0)
-        end_s, problems, samples, worst = training_end_s(history), list[Violation | Doubt](), 0, 0.0
-        for worker in history.learners:
-            pairs = list(_pairs(worker, history, history.twin))
-            before = [pair for pair in pairs if pair.event.time_s < first_s]
-            after = [pair for pair in pairs if first_s <= pair.event.time_s <= end_s]
-            samples += len(after)
-            if not pairs:
-                continue
-            last = _reports(worker, history)[-1].payload.epoch
-            since = [pair for pair in after if pair.event.payload.epoch == last]
-            if min(len(before), len(since)) < _WINDOW:
-                text = f"{worker} reported too few losses at the steps of its twin"
-                problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
-                continue
-            noise = stdev(pair.own - pair.twin for pair in before)
-            length = self._length(noise, since)
-            far = [
-                (abs(window.mean) / window.scale, window)
-                for of in sorted({_WINDOW, length})
-                for window in _windows(after, of)
-                if of == length or abs(window.mean) > _NOISE * noise / sqrt(of)
-            ]
-            worst = max([worst, *(share for share, _ in far)])
-            off = next((window for share, window in far if share > self.max_delta), None)
-            other = next((pair for pair in after if not pair.is_equal), None)
-            if off is not None:
-                text = (
-                    f"the loss of {worker} was {abs(off.mean) / off.scale:.1%} from its twin's "
-                    f"over {off.length} reports up to step {off.event.payload.step:,}"
-                )
-                problems.append(Violation.at(off.event, Code.DIVERGED, text, worker))
-            elif len(since) < length:
-                text = (
-                    f"the losses of {worker} differ by chance from its twin's, and after its last "
-                    f"start it takes {length:,} to see {self.max_delta:.0%}, instead of "
-                    f"{len(since):,}"
-                )
-                problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
-            elif self.exact and other is not None and all(pair.is_equal for pair in before):
-                text = (
-                    f"the losses of {worker} equal its twin's until step "
-                    f"{other.event.payload.step:,}, where they differ ({other.own:.6g}, twin "
-                    f"{other.twin:.6g}): it resumed with other data, random numbers, schedule or "
-                    "moments; `exact: false` accepts that"
-                )
-                problems.append(Doubt(Code.DIVERGED, text))
-        return conclude(
-            self.name,
-            problems,
-            passed=f"at {plural(samples, 'step')} after the first fault losses were those of the "
-            f"twin, to within {worst:.1%}",
-            samples=samples,
-            nothing=Doubt(Code.TOO_FEW_SAMPLES, "no loss was reported at a step of the twin"),
-            measured=Measured(worst, self.max_delta, Unit.SHARE, digits=4),
-        )
-
-    def _length(self, noise: float, pairs: "Sequence[_Pair]") -> int:
-        """Losses whose mean differs by less than the bound if they differ by chance alone."""
-        bound = self.max_delta * max(fmean(abs(pair.twin) for pair in pairs), _SMALLEST)
-        return max(_WINDOW, ceil((_NOISE * noise / bound) ** 2))
-
-
-class _Pair(NamedTuple):
-    """The losses of a run and of its twin at the same step of the same worker."""
-
-    event: Event[LearnerStep]
-    own: float
-    twin: float
-
-    @property
-    def is_equal(self) -> bool:
-        return abs(self.own - self.twin) <= _SMALLEST * abs(self.twin)
-
-
-class _Window(NamedTuple):
-    event: Event[LearnerStep]
-    """The last one."""
-    mean: float
-    """Mean of the differences."""
-    scale: float
-    """Mean size of the twin's losses."""
-    length: int
-
-
-def _pairs(worker: str, history: History, twin: History) -> Iterator[_Pair]:
-    theirs = {
-        event.payload.step: event.payload.loss
-        for event in reversed(_reports(worker, twin))
-        if event.payload.loss is not None
-    }
-    for event in _reports(worker, history):
-        own, other = event.payload.loss, theirs.get(event.payload.step)
-        if own is not None and other is not None and isfinite(own) and isfinite(other):
-            yield _Pair(event, own, other)
-
-
-def _reports(worker: str, history: History) -> Sequence[Event[LearnerStep]]:
-    return [e for e in of_learner(history, LearnerStep, worker) if not e.payload.is_inferred]
-
-
-def _windows(pairs: Sequence[_Pair], length: int) -> Iterator[_Window]:
-    for end in range(length, len(pairs) + 1):
-        some = pairs[end - length : end]
-        yield _Window(
-            event=some[-1].event,
-            mean=fmean(pair.own - pair.twin for pair in some),
-            scale=max(fmean(abs(pair.twin) for pair in some), _SMALLEST),
-            length=length,
-        )

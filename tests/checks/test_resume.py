@@ -1,4 +1,4 @@
-"""Does a script's worker go on from where it was, and as it would have?"""
+"""Does a script's worker go on from where it was, with what it had learnt?"""
 
 from collections.abc import Callable
 
@@ -6,16 +6,10 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
-from chaoslab.checks.resume import Divergence, Resume
+from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
 from chaoslab.core.payloads import Need, StorageDamaged, What
-from tests.trainers.script_story import ScriptStory, usual_loss
-
-
-def broken(at: int, *, says: int | None = None, says_saved: bool = True) -> ScriptStory:
-    """Killed at step 35, when 30 is saved, and back at another step."""
-    story = ScriptStory(says_saved=says_saved).train(30).measure().train(5)
-    return story.kill("worker-0").train(3).heal("worker-0", at=at, says=says)
+from tests.trainers.script_story import ScriptStory, broken, usual_loss
 
 
 @pytest.mark.parametrize(
@@ -168,98 +162,37 @@ def test_steps_that_are_skipped_after_the_return_fail() -> None:
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.STEPS_SKIPPED,))
 
 
-# ---------------------------------------------------------------- divergence
-
-
-def with_twin(
-    after: Callable[[int], float] = usual_loss, before: Callable[[int], float] = usual_loss
-) -> ScriptStory:
-    """Compared with a twin whose losses are the usual ones."""
-    story = ScriptStory(twin=ScriptStory().train(120).end())
-    for worker in story.workers.values():
-        worker.loss = before
-    story.train(30).measure().train(5).kill("worker-0").train(3).heal("worker-0", at=30)
-    story.workers["worker-0"].loss = after
-    return story.train(60)
-
-
-def noisy(step: int) -> float:
-    return usual_loss(step) + (0.02 if step % 2 else -0.02)
-
-
 @pytest.mark.parametrize(
-    ("story", "outcome"),
+    ("loss", "code"),
     [
-        (with_twin(), Outcome.PASS),
-        (with_twin(lambda step: usual_loss(step + 30)), Outcome.FAIL),
-        (with_twin(lambda step: 1.08 * usual_loss(step)), Outcome.FAIL),
-        (with_twin(lambda step: usual_loss(step) + 1e-4), Outcome.UNKNOWN),
-        (with_twin(noisy, noisy), Outcome.PASS),
-        (with_twin(lambda step: noisy(step) * 1.1, noisy), Outcome.FAIL),
+        (lambda step: usual_loss(step - 30), Code.BEGAN_ANEW),
+        (lambda step: 1.1 * usual_loss(step), None),
+        (lambda _: None, None),
     ],
-    ids=["same", "other_data", "off", "slightly_off", "noisy", "noisy_and_off"],
 )
-def test_losses_are_compared_with_the_twins_at_equal_steps(
-    story: ScriptStory, outcome: Outcome
+def test_one_that_goes_on_with_its_step_and_not_with_what_it_learnt_begins_anew(
+    loss: Callable[[int], float | None], code: Code | None
 ) -> None:
-    finding = Divergence().judge(story.end().history())
-    assert finding.outcome is outcome, finding.reason
-    assert finding.codes == (() if outcome is Outcome.PASS else (Code.DIVERGED,))
+    story = broken(30)
+    story.workers["worker-0"].loss = loss
+    finding = Resume().judge(story.train(60).end().history())
+    assert finding.codes == (() if code is None else (code,))
 
 
-def test_losses_are_compared_after_the_last_return() -> None:
-    """And not those between an earlier fault and it, beside none or too few afterwards."""
-    story = ScriptStory(twin=ScriptStory().train(120).end())
-    story.train(30).measure().train(5).kill("worker-0").heal("worker-0", at=30).train(30)
-    story.kill("worker-0").heal("worker-0", at=60)
-    story.workers["worker-0"].loss = lambda _: None
-    finding = Divergence().judge(story.train(40).end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,))
+@pytest.mark.parametrize(("steps", "codes"), [(60, (Code.NOT_SAVED_AGAIN,)), (25, ())])
+def test_one_that_is_back_and_saves_no_more_fails(steps: int, codes: tuple[Code, ...]) -> None:
+    story = broken(30).train(steps, saves=False)
+    assert Resume().judge(story.end().history()).codes == codes
 
 
-@pytest.mark.parametrize(("off", "outcome"), [(1.0, Outcome.UNKNOWN), (1.9, Outcome.FAIL)])
-def test_losses_whose_noise_hides_the_bound_are_no_pass(off: float, outcome: Outcome) -> None:
-    def far(step: int) -> float:
-        return usual_loss(step) + (1.0 if step % 2 else -1.0)
-
-    story = with_twin(lambda step: off * far(step), far)
-    finding = Divergence().judge(story.end().history())
-    assert finding.outcome is outcome, finding.reason
-
-
-def test_what_is_slightly_off_may_be_accepted() -> None:
-    story = with_twin(lambda step: usual_loss(step) + 1e-4)
-    assert Divergence(exact=False).judge(story.end().history()).outcome is Outcome.PASS
-
-
-def test_without_a_twin_nothing_is_compared() -> None:
-    finding = Divergence().judge(broken(30).train(60).end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NO_TWIN,))
+def test_one_that_saves_no_more_after_a_fault_that_left_it_alive_fails() -> None:
+    story = ScriptStory().train(40).measure().kill("worker-1").train(3).heal("worker-1", at=40)
+    verdict = judge(story.train(60, saves=False).end().history(), ())
+    (finding,) = (one for one in verdict.findings if one.check == "resume")
+    assert finding.culprits == ("worker-0", "worker-1")
 
 
 # ---------------------------------------------------------------- in every verdict
-
-
-def test_a_script_that_goes_on_as_it_should_passes_without_a_check_of_its_plan() -> None:
-    verdict = judge(with_twin().end().history(), ())
-    assert [finding.check for finding in verdict.findings] == ["nothing"], verdict.explain()
-    assert verdict.training_continued
-    assert verdict.learners_rejoined["worker-0"].rejoined
-    assert verdict.work_lost is not None
-    assert verdict.work_lost.steps == 5
-
-
-@pytest.mark.parametrize(
-    ("story", "check"),
-    [
-        (broken(0).train(60), "resume"),
-        (with_twin(lambda step: usual_loss(step + 30)), "divergence"),
-    ],
-)
-def test_one_that_does_not_fails_whatever_its_plan_expects(story: ScriptStory, check: str) -> None:
-    verdict = judge(story.end().history(), ())
-    assert verdict.outcome is Outcome.FAIL
-    assert check in verdict.by_name
 
 
 def test_a_pause_beside_a_fault_may_take_a_start_and_no_more() -> None:
