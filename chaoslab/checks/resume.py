@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from math import isfinite, sqrt
+from math import inf, isfinite, sqrt
 from statistics import fmean, variance
 from typing import ClassVar, NamedTuple
 
@@ -131,6 +131,7 @@ class Resume:
             self.name,
             [
                 *(each for before, life in later for each in _problems(before, life, history)),
+                *_leaps(history),
                 *stopped_saving(history),
             ],
             passed="; ".join(_told(before, life) for before, life in later),
@@ -177,10 +178,6 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if has_no_excuse and not is_anew and _is_from_nothing(before, life, history):
         text = f"{where}, and no checkpoint was saved in the whole run: there is none to go on from"
         yield Doubt(Code.NOTHING_TO_JUDGE, text)
-    if leap := _leap(life, history):
-        made, step = plural(leap.payload.steps, "step"), leap.payload.step
-        text = f"{who} cannot have made the {made} of its report of step {step:,}: it skipped some"
-        yield Violation.at(leap, Code.STEPS_SKIPPED, text, who)
     if life.last <= last and life.joined is lives(history)[who][-1].joined:
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
@@ -214,7 +211,8 @@ def _unlearnt(life: Life, history: History) -> Violation | None:
         return None
     first, reached, now = map(fmean, losses)
     noise = _NOISE * sqrt((variance(losses[1]) + variance(losses[2])) / _WINDOW)
-    if first - reached <= noise or now - reached <= max((first - reached) / 2, noise):
+    learnt = abs(reached) if _is_attached(history) else first - reached
+    if learnt <= noise or now - reached <= max(learnt / 2, noise):
         return None
     text = (
         f"{who} said that it goes on from step {life.start:,}, and its loss was {now:.4g} then: "
@@ -233,11 +231,16 @@ def _is_from_nothing(before: Life, life: Life, history: History) -> bool:
 
 def _origin(life: Life, history: History) -> int:
     """The step up to which a worker that begins anew may be when its first report comes."""
-    started = history.last(RunStarted)
-    if started is not None and Need.WHOLE in started.payload.without:
-        return life.stride  # it had trained before the run
+    if _is_attached(history):
+        return life.stride
     first, *_ = lives(history)[life.joined.payload.learner]
     return first.samples[0].payload.step if first.samples else 0
+
+
+def _is_attached(history: History) -> bool:
+    """Whether workers had trained before the run."""
+    started = history.last(RunStarted)
+    return started is not None and Need.WHOLE in started.payload.without
 
 
 def _slack(life: Life, history: History) -> int:
@@ -256,24 +259,24 @@ def _slack(life: Life, history: History) -> int:
     return 1 if says_start and says_saved else life.stride
 
 
-def _leap(life: Life, history: History) -> Event[LearnerStep] | None:
-    """The first report of steps that it cannot have made since the one before: of far more than
-    any in the lives before, at a pace that is out of reach.
+def _leaps(history: History) -> Iterator[Violation]:
+    """The first report of each worker after the first fault whose steps it cannot have made since
+    the one before: far more than between any two until then, at a pace that is out of reach.
     """
-    known = duty(history)
-    if known is None or not known.has_paces:
-        return None
-    who = life.joined.payload.learner
-    reports = of_learner(history, LearnerStep, who)
-    usual = max((e.payload.steps for e in reports if e.seq < life.joined.seq), default=1)
-    return next(
-        (
-            e
-            for e in life.samples
-            if e.payload.steps > _LEAP * usual and e.payload.step_s * known.pace(who) * _FASTER < 1
-        ),
-        None,
-    )
+    known, windows = duty(history), fault_windows(history)
+    first_s = min((one.start_s for one in windows), default=inf)
+    for worker in history.learners if known is not None and known.has_paces else ():
+        reports = of_learner(history, LearnerStep, worker)
+        usual = max((e.payload.steps for e in reports if e.time_s < first_s), default=1)
+        for event in before_the_end(history, reports):
+            made, pace = event.payload.steps, known.pace(worker) * _FASTER
+            if event.time_s > first_s and made > _LEAP * usual and event.payload.step_s * pace < 1:
+                text = (
+                    f"{worker} cannot have made the {made:,} steps of its report of step "
+                    f"{event.payload.step:,}: it skipped some"
+                )
+                yield Violation.at(event, Code.STEPS_SKIPPED, text, worker)
+                break
 
 
 def _has_saved(history: History) -> bool:

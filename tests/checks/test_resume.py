@@ -154,26 +154,30 @@ def test_one_that_says_when_it_saves_and_never_does_cannot_go_on() -> None:
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NOTHING_TO_JUDGE,))
 
 
-def test_steps_that_are_skipped_after_the_return_fail() -> None:
-    """As of an epoch that is passed over at its boundary."""
+@pytest.mark.parametrize("who", ["worker-0", "worker-1"])
+def test_steps_that_are_skipped_after_a_fault_fail(who: str) -> None:
+    """As of an epoch that is passed over at its boundary, by one that was killed or another."""
     story = broken(30).train(20)
-    story.workers["worker-0"].step += 100
+    story.workers[who].step += 100
     finding = Resume().judge(story.train(40).end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.STEPS_SKIPPED,))
+    assert (finding.outcome, finding.codes, finding.culprits) == (
+        Outcome.FAIL, (Code.STEPS_SKIPPED,), (who,),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("loss", "code"),
+    ("loss", "without", "code"),
     [
-        (lambda step: usual_loss(step - 30), Code.BEGAN_ANEW),
-        (lambda step: 1.1 * usual_loss(step), None),
-        (lambda _: None, None),
+        (lambda step: usual_loss(step - 30), (), Code.BEGAN_ANEW),
+        (lambda _: 9.0, (Need.WHOLE,), Code.BEGAN_ANEW),
+        (lambda step: 1.1 * usual_loss(step), (), None),
+        (lambda _: None, (), None),
     ],
 )
 def test_one_that_goes_on_with_its_step_and_not_with_what_it_learnt_begins_anew(
-    loss: Callable[[int], float | None], code: Code | None
+    loss: Callable[[int], float | None], without: tuple[Need, ...], code: Code | None
 ) -> None:
-    story = broken(30)
+    story = broken(30, without=without)
     story.workers["worker-0"].loss = loss
     finding = Resume().judge(story.train(60).end().history())
     assert finding.codes == (() if code is None else (code,))

@@ -227,7 +227,9 @@ class ScriptStory:
         return History(self.events, twin=self.twin.history() if self.twin else None)
 
 
-def broken(at: int, *, says: int | None = None, says_saved: bool = True) -> ScriptStory:
+def broken(
+    at: int, *, says: int | None = None, says_saved: bool = True, without: tuple[Need, ...] = ()
+) -> ScriptStory:
     """Killed at step 35, when 30 is saved, and back at another step."""
-    story = ScriptStory(says_saved=says_saved).train(30).measure().train(5)
+    story = ScriptStory(says_saved=says_saved, without=without).train(30).measure().train(5)
     return story.kill("worker-0").train(3).heal("worker-0", at=at, says=says)
