@@ -67,3 +67,12 @@ def test_the_largest_file_of_the_newest_folder_is_damaged_and_all_of_it_is_lost(
     (lost, _) = disk.damage(tmp_path, "lose", every=True, names="checkpoint-*")
     assert (lost["file"], lost["bytes_after"]) == ("checkpoint-10", None)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", ["corrupt", "truncate", "lose"])
+def test_one_that_is_damaged_was_not_saved_again(tmp_path: Path, how: str) -> None:
+    write(tmp_path / "step-10.json", 1)
+    found = SavedFiles(tmp_path, "step-*.json")
+    (damaged,) = disk.damage(tmp_path, how, every=False)
+    assert damaged["digest_before"] != damaged["digest_after"]
+    assert found.read() == []
