@@ -143,7 +143,7 @@ def test_a_worker_whose_newest_checkpoint_is_lost_goes_on_from_the_one_before(
     ran = with_disk(tmp_path, "fault: storage.damage_checkpoint, how: lose")
     assert (ran.code, ran.statuses) == (0, ["proved"]), whole(ran.verdict)
     (damaged,) = ran.history.of(StorageDamaged)
-    assert ran.verdict["work_lost"]["steps"] >= 25
+    assert ran.verdict["work_lost"]["steps"] >= 15
     assert not (ran.record / "script" / damaged.payload.file).exists() or damaged.payload.untouched
 
 

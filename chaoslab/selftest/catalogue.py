@@ -200,21 +200,28 @@ _FLEETS = _mutants(
 )
 
 _SCRIPTS = tuple(
-    _trial(f"{broken}_trainer", "scripted", wrong, check, code, "worker-1",
+    _trial(f"{broken}_trainer", "scripted", wrong, check, code, *(culprits or ["worker-1"]),
            settings=[f"vars.broken={broken}"])
-    for broken, wrong, check, code in (
+    for broken, wrong, check, code, *culprits in (
         ("no_resume", "a trainer begins anew", "resume", Code.BEGAN_ANEW),
         ("older", "a trainer goes on from an older checkpoint",
          "resume", Code.RESUMED_FROM_OLDER),
+        ("weights", "a trainer goes on with its step, and begins its weights anew",
+         "resume", Code.BEGAN_ANEW),
         ("moments", "a trainer goes on with fresh moments", "divergence", Code.DIVERGED),
         ("rate", "a trainer goes on with its learning rate from zero",
          "real_work", Code.LEARNING_RATE_WRONG),
         ("data", "a trainer begins its data anew", "divergence", Code.DIVERGED),
         ("shard", "a trainer goes on with the data of another", "divergence", Code.DIVERGED),
+        ("skips", "a trainer goes on, and skips 100 steps after 20 steps",
+         "resume", Code.STEPS_SKIPPED),
+        ("unsaved", "a trainer goes on, and saves no more", "resume", Code.NOT_SAVED_AGAIN),
         ("hangs", "a trainer goes on, and hangs after 20 steps",
          "participation", Code.WORKED_TOO_LITTLE),
         ("ends", "a trainer goes on, and ends after 20 steps as if it had finished",
          "unasked", Code.UNEXPECTED_EXIT),
+        ("leaves", "a trainer that was not killed ends as if all had finished",
+         "unasked", Code.UNEXPECTED_EXIT, "worker-0"),
     )
 )
 """Trainings that are not chaoslab's own: nothing but lines of text tells what they do."""

@@ -15,8 +15,11 @@ import random
 import time
 from pathlib import Path
 
-SIZE, EVERY = 8, 25
-BROKEN = ("no_resume", "older", "moments", "rate", "data", "shard", "hangs", "ends")
+SIZE, EVERY = 8, 15
+BROKEN = (
+    "no_resume", "older", "weights", "moments", "rate", "data", "shard", "skips", "hangs", "ends",
+    "leaves", "unsaved",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -39,6 +42,7 @@ def train(options: argparse.Namespace) -> None:
         file = files[-3 if broken == "older" and len(files) > 2 else -1]
         state = json.loads(file.read_text())
         step, data, values, moments = (state[key] for key in ("step", "data", "values", "moments"))
+        values = [0.0] * SIZE if broken == "weights" else values
         moments = [0.0] * SIZE if broken == "moments" else moments
         data = 0 if broken == "data" else data
         shard += broken == "shard"
@@ -48,6 +52,9 @@ def train(options: argparse.Namespace) -> None:
         if began and broken in ("hangs", "ends") and step == began + 20:
             time.sleep(0 if broken == "ends" else 3600)
             return
+        if broken == "leaves" and not shard and step == 200:
+            return
+        step += 100 if began and broken == "skips" and step == began + 20 else 0
         step, data = step + 1, data + 1
         time.sleep(options.pause)
         since = step - began if broken == "rate" and began else step
@@ -60,7 +67,7 @@ def train(options: argparse.Namespace) -> None:
         values = [value - rate * m for value, m in zip(values, moments, strict=True)]
         loss = sum((a - b) ** 2 for a, b in zip(values, target, strict=True)) + 0.01
         print(f"step {step} loss {loss:.6f} lr {rate:.5f}", flush=True)
-        if step % EVERY == 0:
+        if step % EVERY == 0 and not (began and broken == "unsaved"):
             state = {"step": step, "data": data, "values": values, "moments": moments}
             file = options.folder / f"rank{options.rank}-{step:06d}.json"
             partial = file.with_suffix(".partial")
