@@ -265,7 +265,9 @@ def _leaps(history: History) -> Iterator[Violation]:
     """
     known, windows = duty(history), fault_windows(history)
     first_s = min((one.start_s for one in windows), default=inf)
-    for worker in history.learners if known is not None and known.has_paces else ():
+    if known is None or not known.has_paces:
+        return
+    for worker in history.learners:
         reports = of_learner(history, LearnerStep, worker)
         usual = max((e.payload.steps for e in reports if e.time_s < first_s), default=1)
         for event in before_the_end(history, reports):
