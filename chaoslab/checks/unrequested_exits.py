@@ -185,7 +185,9 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
 
 
 def _is_outdone(exited: Event[NodeExited], history: History) -> bool:
-    """Whether another worker got further after a worker had ended by itself, as if all had."""
+    """Whether another worker got further, and not just then, after a worker had ended by itself, as
+    if all had.
+    """
     said, reports = exited.payload, history.of(LearnerStep)
     own = [e.payload for e in reports if e.payload.learner == said.node and e.seq < exited.seq]
     if said.sent or not own:
@@ -194,7 +196,7 @@ def _is_outdone(exited: Event[NodeExited], history: History) -> bool:
     return any(
         e.payload.step > furthest and e.payload.learner != said.node
         for e in reports
-        if e.seq > exited.seq and not e.payload.is_inferred
+        if e.time_s > exited.time_s + _ALONE_S and not e.payload.is_inferred
     )
 
 

@@ -258,11 +258,13 @@ def test_a_script_that_was_told_to_end_may_end_with_any_code() -> None:
     assert unasked(history) == []
 
 
-@pytest.mark.parametrize(("more", "told"), [(40, True), (5, False)])
+@pytest.mark.parametrize(("more", "told"), [(40, True), (13, False), (5, False)])
 def test_a_worker_that_ends_as_if_all_had_while_another_gets_further_was_not_asked(
     more: int, told: bool
 ) -> None:
-    """Ahead of one that was killed: that one may come to the same step, and no further."""
+    """Ahead of one that was killed: that one may come to the same step, and no further; what is
+    read late may be told after the end.
+    """
     story = ScriptStory().train(30).measure().kill("worker-1").train(5).heal("worker-1", at=30)
     history = story.train(2).exit("worker-0", code=0).train(more).end().history()
     assert [one.culprit for one in unrequested(history)] == (["worker-0"] if told else [])
