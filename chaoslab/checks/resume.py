@@ -178,7 +178,8 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if has_no_excuse and not is_anew and _is_from_nothing(before, life, history):
         text = f"{where}, and no checkpoint was saved in the whole run: there is none to go on from"
         yield Doubt(Code.NOTHING_TO_JUDGE, text)
-    if life.last <= last and life.joined is lives(history)[who][-1].joined:
+    *earlier, newest = lives(history)[who]
+    if life.joined is newest.joined and life.last <= max(one.last for one in earlier):
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
 

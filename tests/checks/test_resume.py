@@ -120,8 +120,13 @@ def test_one_that_had_saved_nothing_may_begin_anew() -> None:
     assert Resume().judge(story.end().history()).outcome is Outcome.PASS
 
 
-def test_one_that_never_gets_beyond_where_it_was_is_no_pass() -> None:
-    finding = Resume().judge(broken(30).train(3).end().history())
+@pytest.mark.parametrize("is_again", [False, True])
+def test_one_that_never_gets_beyond_where_it_was_is_no_pass(is_again: bool) -> None:
+    """Nor if it gets beyond where it died again."""
+    story = broken(30)
+    if is_again:
+        story.train(2).kill("worker-0").heal("worker-0", at=30)
+    finding = Resume().judge(story.train(3).end().history())
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.TOO_LITTLE_TIME,))
 
 
