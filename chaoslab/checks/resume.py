@@ -15,7 +15,7 @@ Judged in every run of a script, beside `divergence`; other trainings have `rejo
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import inf, isfinite, sqrt
 from statistics import fmean, variance
 from typing import ClassVar, NamedTuple
@@ -46,6 +46,8 @@ _USUALLY = 0.9
 """Share of the reports that are no further apart than usual."""
 _LEAP, _FASTER = 2, 10.0
 """Times the steps between two reports, and times the pace, that no worker can reach."""
+_RUSH_S = 2.0
+"""What comes within less may have been read late."""
 _SAVES, _REGULAR = 3, 1.5
 """Times that it saved before the first fault, and so many times the steps between: then it has to
 have saved again. Not where these differ by more, as of one that saves what is best."""
@@ -261,25 +263,40 @@ def _slack(life: Life, history: History) -> int:
 
 
 def _leaps(history: History) -> Iterator[Violation]:
-    """The first report of each worker after the first fault whose steps it cannot have made since
-    the one before: far more than between any two until then, at a pace that is out of reach.
+    """The first steps of each worker after the first fault that it cannot have made: at a pace that
+    is out of reach, in a whole life, or in one report of far more than any had until then.
     """
     known, windows = duty(history), fault_windows(history)
     first_s = min((one.start_s for one in windows), default=inf)
     if known is None or not known.has_paces:
         return
-    for worker in history.learners:
-        reports = of_learner(history, LearnerStep, worker)
-        usual = max((e.payload.steps for e in reports if e.time_s < first_s), default=1)
-        for event in before_the_end(history, reports):
-            made, pace = event.payload.steps, known.pace(worker) * _FASTER
-            if event.time_s > first_s and made > _LEAP * usual and event.payload.step_s * pace < 1:
-                text = (
-                    f"{worker} cannot have made the {made:,} steps of its report of step "
-                    f"{event.payload.step:,}: it skipped some"
-                )
-                yield Violation.at(event, Code.STEPS_SKIPPED, text, worker)
-                break
+    for worker, own in lives(history).items():
+        most = known.pace(worker) * _FASTER
+        usual = _LEAP * max(
+            (e.payload.steps for life in own for e in life.samples if e.time_s < first_s), default=1
+        )
+        leaps = (
+            event
+            for life in own
+            for event in life.samples
+            if event.time_s > first_s
+            and event.payload.steps > usual
+            and event.payload.step_s * most < 1
+        )
+        rushes = (
+            last
+            for first, *_, last in (life.samples for life in own if len(life.samples) >= _WINDOW)
+            if first.time_s > first_s
+            and last.time_s - first.time_s >= _RUSH_S
+            and last.payload.step - first.payload.step > most * (last.time_s - first.time_s)
+        )
+        for event in (*islice(leaps, 1), *islice(rushes, 1)):
+            text = (
+                f"{worker} cannot have made the steps up to its report of step "
+                f"{event.payload.step:,}, by its pace in the baseline: it skipped some"
+            )
+            yield Violation.at(event, Code.STEPS_SKIPPED, text, worker)
+            break
 
 
 def _has_saved(history: History) -> bool:

@@ -9,7 +9,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
 from chaoslab.core.payloads import Need, StorageDamaged, What
-from tests.trainers.script_story import ScriptStory, broken, usual_loss
+from tests.trainers.script_story import STEP_S, ScriptStory, broken, usual_loss
 
 
 @pytest.mark.parametrize(
@@ -168,6 +168,19 @@ def test_steps_that_are_skipped_after_a_fault_fail(who: str) -> None:
     assert (finding.outcome, finding.codes, finding.culprits) == (
         Outcome.FAIL, (Code.STEPS_SKIPPED,), (who,),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("times", "codes"), [(30, (Code.STEPS_SKIPPED,)), (4, ())])
+def test_steps_that_come_far_too_fast_are_none(times: int, codes: tuple[Code, ...]) -> None:
+    """As of one that has no data any more; some faster is one that has more cores."""
+    story = broken(30)
+    for _ in range(30):
+        story.train(1)
+        for _ in range(times - 1):
+            story.now_s -= STEP_S
+            story.train(1)
+    finding = Resume().judge(story.end().history())
+    assert finding.codes == codes
 
 
 @pytest.mark.parametrize(
