@@ -90,7 +90,7 @@ class Divergence:
                 text = (
                     f"the losses of {worker} differ by chance from its twin's, and after its last "
                     f"start it takes {length:,} to see {self.max_delta:.0%}, instead of "
-                    f"{len(since):,}"
+                    f"{len(since):,}: train for longer (`training.stop`), or raise `max_delta`"
                 )
                 problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
             elif self.exact and other is not None and all(pair.is_equal for pair in before):
