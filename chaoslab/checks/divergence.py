@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 
 from chaoslab.checks.base import Finding, Unit
 from chaoslab.checks.codes import Code
-from chaoslab.checks.resume import script_of
+from chaoslab.checks.resume import is_unplaced, lives, script_of
 from chaoslab.checks.timeline import of_learner, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
@@ -145,7 +145,14 @@ def _pairs(worker: str, history: History, twin: History) -> Iterator[_Pair]:
         for event in reversed(_reports(worker, twin))
         if event.payload.loss is not None
     }
+    unplaced = {
+        life.joined.payload.epoch
+        for life in lives(history).get(worker, ())
+        if is_unplaced(life, history)
+    }
     for event in _reports(worker, history):
+        if event.payload.epoch in unplaced:
+            continue
         own, other = event.payload.loss, theirs.get(event.payload.step)
         if own is not None and other is not None and isfinite(own) and isfinite(other):
             yield _Pair(event, own, other)

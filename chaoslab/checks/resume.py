@@ -155,6 +155,13 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
         where = f"{who} went back from step {last:,} to {start:,} in the same process"
     else:
         where = f"{who} was at step {last:,}, and its next process began at step {start:,}"
+    if is_unplaced(life, history):
+        text = (
+            f"{who} prints no steps, and its next process did not say that it resumed: from where "
+            "it went on is not known"
+        )
+        yield Doubt(Code.NOTHING_TO_JUDGE, text)
+        return
     saved, is_anew = _newest_saved(life, history), _is_anew(before, life, history)
     if is_anew or (saved is not None and start < saved - _slack(life, history)):
         code = Code.BEGAN_ANEW if is_anew else Code.RESUMED_FROM_OLDER
@@ -189,6 +196,8 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
 def _is_anew(before: Life, life: Life, history: History) -> bool:
     """Whether a life begins where training began, and need not."""
     saved = _newest_saved(life, history)
+    if is_unplaced(life, history):
+        return False
     if saved is not None:
         return life.start < saved - _slack(life, history) and life.start <= life.stride
     script = script_of(history)
@@ -226,6 +235,18 @@ def _unlearnt(life: Life, history: History) -> Violation | None:
 
 def _step(report: Event[LearnerStep]) -> int:
     return report.payload.step
+
+
+def is_unplaced(life: Life, history: History) -> bool:
+    """Whether nothing tells the steps of a life: its lines have none, and none says where it goes
+    on, or that it does.
+    """
+    said = history.of(TrainerSaid)
+    return life.joined.payload.source != "initial" and not any(
+        (e.payload.what is What.PROGRESS and e.payload.step is not None)
+        or (e.payload.what is What.RESUMED and life.began_s <= e.time_s and e.seq < life.joined.seq)
+        for e in said
+    )  # fmt: skip
 
 
 def _is_from_nothing(before: Life, life: Life, history: History) -> bool:

@@ -98,7 +98,11 @@ class Whole:
         """Workers that have reported since the last round."""
         self._epoch = self._rounds = self._steps = 0
         self._strides = Counter[int]()
-        """Number of times each distance in steps lay between two reports of a worker."""
+        """How often so many steps lay between two reports of a worker."""
+        self._has_steps = False
+        """Whether lines of progress have them; else they are counted here."""
+        self._saved: dict[str, int] = {}
+        """Step of the newest checkpoint of each worker that says when it saves."""
         self._began_s: float | None = None
         self._is_met = self._is_stopped = self._is_asked = self._is_over = False
 
@@ -117,7 +121,11 @@ class Whole:
                 found = self._finished(said.node)  # by the word of their launcher
             case TrainerSaid(what=What.RESUMED):
                 for worker in self._meant(said):
-                    worker.resumed = said.step
+                    self._resumed(worker, said.step)
+                return []
+            case TrainerSaid(what=What.SAVED):
+                for worker in self._meant(said)[:1]:
+                    self._saved[worker.name] = worker.step if said.step is None else said.step
                 return []
             case TrainerSaid(what=What.PROGRESS):
                 found = self._advanced(said, event.time_s)
@@ -150,6 +158,7 @@ class Whole:
             worker.said_loss = said.loss
             return
         worker.has_steps = said.step is not None
+        self._has_steps |= worker.has_steps
         step = worker.step + 1 if said.step is None else said.step
         if worker.epoch is not None and step == worker.step:
             return  # said again, as by another rank
@@ -159,6 +168,15 @@ class Whole:
         for other in others:
             yield from self._step(other, step, said, time_s, is_inferred=True)
         yield from self._stop_rule(time_s)
+
+    def _resumed(self, worker: _Worker, step: int | None) -> None:
+        """It goes on from a step. Where lines have none that is the newest checkpoint's: losses
+        tell if it is another one.
+        """
+        if step is None and self._saved and not self._has_steps:
+            step = self._saved.get(worker.name, max(self._saved.values()))
+            worker.step = step
+        worker.resumed = step
 
     def _meant(self, said: TrainerSaid) -> list[_Worker]:
         """Whom a line is about: the worker that said it, then those for which it says it, too. A

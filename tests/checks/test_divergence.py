@@ -47,6 +47,27 @@ def test_losses_are_compared_with_the_twins_at_equal_steps(
     assert finding.codes == (() if outcome is Outcome.PASS else (Code.DIVERGED,))
 
 
+@pytest.mark.parametrize(
+    ("at", "is_silent", "outcome", "checks"),
+    [
+        (30, False, Outcome.UNKNOWN, {"nothing"}),
+        (20, False, Outcome.FAIL, {"divergence"}),
+        (0, False, Outcome.FAIL, {"divergence", "resume"}),
+        (30, True, Outcome.UNKNOWN, {"divergence", "resume"}),
+    ],
+)
+def test_where_lines_have_no_steps_losses_tell_from_which_checkpoint_it_went_on(
+    at: int, is_silent: bool, outcome: Outcome, checks: set[str]
+) -> None:
+    """That it does so it has to say."""
+    twin = ScriptStory(has_steps=False).train(120).end()
+    story = ScriptStory(twin=twin, has_steps=False).train(30).measure().train(5).kill("worker-0")
+    story.train(3).heal("worker-0", at=at, says=at, is_silent=is_silent)
+    verdict = judge(story.train(60).end().history(), ())
+    assert verdict.outcome is outcome, verdict.explain()
+    assert {one.check for one in verdict.findings} == checks
+
+
 def test_losses_are_compared_after_the_last_return() -> None:
     """And not those between an earlier fault and it, beside none or too few afterwards."""
     story = ScriptStory(twin=ScriptStory().train(120).end())

@@ -65,6 +65,7 @@ class ScriptStory:
         without: tuple[Need, ...] = (),
         learning_rate: float | None = None,
         reports_every: int = 1,
+        has_steps: bool = True,
     ) -> None:
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
         self._launcher = _Worker("launcher")
@@ -73,6 +74,7 @@ class ScriptStory:
         self.twin = twin
         self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
         self._learning_rate, self._reports_every = learning_rate, reports_every
+        self._has_steps = has_steps
         self.whole = Whole([*self.workers], is_one_for_all=is_one_for_all, stop=stop or {})
         self.say(
             RunStarted(
@@ -124,8 +126,9 @@ class ScriptStory:
         """A line that it prints."""
         self.say(
             TrainerSaid(
-                node=name, incarnation=self.workers[name].incarnation, what=what, step=step,
-                loss=loss, learning_rate=self._learning_rate,
+                node=name, incarnation=self.workers[name].incarnation, what=what,
+                step=step if self._has_steps else None, loss=loss,
+                learning_rate=self._learning_rate,
             ),
             name,
         )  # fmt: skip
@@ -189,7 +192,7 @@ class ScriptStory:
         self.say(FaultInjected(**self._facts))
         return self
 
-    def heal(self, *names: str, at: int, says: int | None = None) -> Self:
+    def heal(self, *names: str, at: int, says: int | None = None, is_silent: bool = False) -> Self:
         """They start again, and go on from step `at`; they say so, or that it is another one."""
         for name in names:
             self.say(
@@ -205,7 +208,7 @@ class ScriptStory:
             if name == "launcher":
                 continue
             self.workers[name].step = at
-            if at or says is not None:
+            if (at or says is not None) and not is_silent:
                 self.tell(name, What.RESUMED, at if says is None else says)
         self.say(FaultHealed(**self._facts))
         return self
