@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import chaoslab
 from chaoslab.cli.commands.init_script import command_line
 from chaoslab.cli.main import main
 from chaoslab.plan.model import FaultPlan, Script
 from chaoslab.prepare.plans import Asked, decode, prepare
+from chaoslab.selftest.mutants import trainer
 
 PLAN = "fault_plans/first_gate.yaml"
-TRAINER = Path(chaoslab.__file__).parent / "selftest" / "mutants" / "trainer.py"
+TRAINER = Path(trainer.__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +137,7 @@ def test_a_training_is_killed_started_again_and_says_where_it_goes_on(broken: st
                f"--broken={broken}")  # fmt: skip
     words = ("init", "--trains", "script", "--ci", "none", "--json", "--sample", "2m", "--")
     found = understood(CliRunner().invoke(main, (*words, *command)))
-    assert found["saves_every"] == 25
+    assert found["saves_every"] == trainer.EVERY
     goes_on = found["resumed_step"] >= found["saved_step"]
     is_sound = broken == "none"
     assert (goes_on, found["resumed"] is not None) == (is_sound, is_sound)
