@@ -16,7 +16,8 @@ class Code(StrEnum):
     TRAINING_WENT_ON = "training_went_on"
     """The plan expects that it stops."""
     STOPPED_EARLY = "stopped_early"
-    """Before a limit of its stop rule was reached."""
+    """Before a limit of its stop rule was reached; or, of a script, by itself, and before its
+    twin."""
     ROUNDS_TOO_RARE = "rounds_too_rare"
     TOO_MUCH_LOST = "too_much_lost"
     PACE_TOO_LOW = "pace_too_low"
@@ -46,7 +47,7 @@ class Code(StrEnum):
     RESUMED_OTHERWISE = "resumed_otherwise"
     """It resumed at another step than the one that it reported."""
     STEPS_SKIPPED = "steps_skipped"
-    """It resumed beyond the step that it had reached."""
+    """It went on beyond the step that it had reached, or cannot have made so many."""
     DIVERGED = "diverged"
     """Its losses differ from those of the fault-free twin."""
     # -- what learners contribute
@@ -169,6 +170,8 @@ class Code(StrEnum):
     TOO_FEW_SAMPLES = "too_few_samples"
     TOO_LITTLE_TIME = "too_little_time"
     """After the fault, before training ended."""
+    START_UNKNOWN = "start_unknown"
+    """Of a script's worker: no checkpoint was saved, or no line tells where it went on."""
     END_UNKNOWN = "end_unknown"
     RECORD_INCOMPLETE = "record_incomplete"
     RECORD_BROKEN = "record_broken"

@@ -160,7 +160,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
             f"{who} prints no steps, and its next process did not say that it resumed: from where "
             "it went on is not known"
         )
-        yield Doubt(Code.NOTHING_TO_JUDGE, text)
+        yield Doubt(Code.START_UNKNOWN, text)
         return
     saved, is_anew = _newest_saved(life, history), _is_anew(before, life, history)
     if is_anew or (saved is not None and start < saved - _slack(life, history)):
@@ -186,7 +186,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     has_no_excuse = not history.of(StorageDamaged) and not _has_saved(history)
     if has_no_excuse and not is_anew and _is_from_nothing(before, life, history):
         text = f"{where}, and no checkpoint was saved in the whole run: there is none to go on from"
-        yield Doubt(Code.NOTHING_TO_JUDGE, text)
+        yield Doubt(Code.START_UNKNOWN, text)
     *earlier, newest = lives(history)[who]
     if life.joined is newest.joined and life.last <= max(one.last for one in earlier):
         text = f"{where}; it never got beyond step {life.last:,}"

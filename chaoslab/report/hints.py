@@ -371,6 +371,8 @@ HINTS: Mapping[Code, str] = {
     # -- what was missing
     Code.NOTHING_TO_JUDGE: "the plan gives this check nothing to judge: see what each check is "
     "about with `chaoslab catalog checks`, and change `expect`",
+    Code.START_UNKNOWN: "kill a worker after a checkpoint was saved (`at`), and see whether "
+    "`saved` and `resumed` of the plan match its lines: `grep -F trainer.said {journal}`",
     Code.NO_BASELINE: "the run ended before a baseline was measured: see why in "
     "`chaoslab show {run} --all`, or give it more rounds: "
     "`{again} --set training.stop.rounds=480`",

@@ -156,7 +156,7 @@ def test_one_that_says_when_it_saves_and_never_does_cannot_go_on() -> None:
     story = ScriptStory().train(30, saves=False).measure().train(5, saves=False).kill("worker-0")
     story.heal("worker-0", at=0).train(60, saves=False)
     finding = Resume().judge(story.end().history())
-    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.NOTHING_TO_JUDGE,))
+    assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.START_UNKNOWN,))
 
 
 @pytest.mark.parametrize("who", ["worker-0", "worker-1"])
