@@ -78,8 +78,8 @@ _TIMELINE_SOURCES: Final = (
 )  # fmt: skip
 
 _POLICY_SOURCES: Final = (
-    "checks", "core", "diloco/node/checksummed_file.py", "diloco/node/files.py",
-    "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
+    "checks", "core", "diloco/learner/pace.py", "diloco/node/checksummed_file.py",
+    "diloco/node/files.py", "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
     "experiments/simulated_runs.py", "faults", "fleet", "links", "plan", "prepare", "record", "run",
     "sim", "undo",
 )  # fmt: skip

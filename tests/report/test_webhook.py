@@ -125,7 +125,10 @@ def test_a_receiver_that_hangs_holds_up_nobody(server: HttpReceiver) -> None:
     assert problem.startswith("2 ")
 
 
-def test_a_receiver_that_fails_for_ever_ends_when_it_is_closed(server: HttpReceiver) -> None:
+def test_a_receiver_that_fails_for_ever_ends_when_it_is_closed(
+    server: HttpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chaoslab.report.webhook._ATTEMPT_S", 10 * SOON_S)  # until it has ended
     server.answer = 500
     hook = webhook(server, 60.0)
     tell(hook, half_killed().end())
