@@ -200,7 +200,7 @@ def _is_anew(before: Life, life: Life, history: History) -> bool:
         return False
     if saved is not None:
         return life.start < saved - _slack(life, history) and life.start <= life.stride
-    script = script_of(history)
+    script: ScriptStarted | None = script_of(history)
     may_save = _has_saved(history) or (script is not None and script.says_saved)
     is_free = may_save or bool(history.of(StorageDamaged))
     return not is_free and _is_from_nothing(before, life, history)
