@@ -283,6 +283,8 @@ def fired(rule: AbortRule, progress: Progress, now_s: float, *, since_s: float) 
         loss = progress.mean_loss()
         is_above = loss is not None and not (math.isfinite(loss) and loss <= rule.loss_above)
         return f"a mean training loss of {loss:.4g}" if is_above else None
+    if progress.is_stopping:
+        return None  # learners end before the syncer does
     alive = len(progress.alive(Role.LEARNER))
     is_below = rule.alive_below is not None and alive < rule.alive_below
     return f"{plural(alive, 'learner')} alive" if is_below else None

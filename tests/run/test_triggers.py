@@ -213,3 +213,10 @@ def test_alive_below_counts_learners_only() -> None:
     assert fired(rule, told.progress, 1.0, since_s=0.0) is None
     told.exited("learner-1", at_s=2.0)
     assert fired(rule, told.progress, 2.0, since_s=0.0)
+
+
+def test_alive_below_does_not_fire_on_learners_that_end_because_training_has() -> None:
+    told = Told().started("syncer").started("learner-0")
+    told.tell(Kind.SYNCER_STOPPED, {"reason": "150 s"}, at_s=2.0)
+    told.exited("learner-0", at_s=2.1)
+    assert fired(AbortRule(alive_below=1), told.progress, 2.1, since_s=0.0) is None
