@@ -60,7 +60,8 @@ docs: .venv/installed  ## rewrite what is made from the code: kinds, catalogues,
 	$(PYTHON) -m tests.generated_docs
 
 site: .venv/installed  ## the documentation as pages to read offline: build/site/index.html
-	$(PYTHON) -m mkdocs build --strict --quiet
+	$(PYTHON) docs/site/pages.py build/pages
+	$(PYTHON) -m zensical build --clean --strict
 	@echo "file://$(CURDIR)/build/site/index.html"
 
 benchmarks: .venv/installed ## measure everything and write the results; a quarter of an hour

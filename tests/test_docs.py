@@ -26,6 +26,7 @@ from chaoslab.plan.file import load
 from chaoslab.plan.schedule import roster_of, schedule
 from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked, find_plan, prepare
+from docs.site import pages
 from tests.contracts.check_kit import CheckKit
 from tests.contracts.fault_kit import FaultKit
 from tests.generated_docs import BLOCKS, ROOT, Block
@@ -290,6 +291,21 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name}: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_the_site_is_refused_for_links_to_nothing_and_an_incomplete_navigation(
+    tmp_path: Path,
+) -> None:
+    for name in (*pages.ASSETS, "README.md", "other.md", "code.py", ".ci/run"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "README.md").write_text("[a](code.py) [b](.ci/run#x) [c](none.py) [d](other.md)")
+    (tmp_path / "mkdocs.yml").write_text("nav:\n  - README.md\n  - gone.md\n")
+    found = pages.wrong(tmp_path, tmp_path / "build")
+    assert [line.split()[-1] for line in found] == ["none.py", "gone.md", "other.md"]
+    written = (tmp_path / "build" / "README.md").read_text()
+    assert written == "[a](code.py.md) [b](ci/run.md#x) [c](none.py) [d](other.md)"
+    assert (tmp_path / "build" / "ci" / "run.md").read_text().startswith("# .ci/run\n")
 
 
 def test_the_readme_leads_to_every_page() -> None:
