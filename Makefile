@@ -1,12 +1,22 @@
 # Shortcuts; each target is one or two plain commands. CI runs `make check`, then `make gate`.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check style quick gate deep coverage format demo plans selftest vm wire docs site benchmarks clean
+.PHONY: check style quick gate deep lock coverage format demo plans selftest vm wire docs site benchmarks clean
 
-.venv/installed: pyproject.toml
+LOCK = .ci/constraints.txt
+
+.venv/installed: pyproject.toml $(LOCK)
 	python3 -m venv .venv
-	.venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	PIP_CONSTRAINT=$(LOCK) PIP_BUILD_CONSTRAINT=$(LOCK) \
+		.venv/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@
+
+lock:                  ## the newest versions that every supported Python has, for the environment above
+	python3.11 -m venv build/lock
+	build/lock/bin/pip install --quiet --dry-run --report build/lock.json '.[dev]'
+	build/lock/bin/python -c 'import json; print(*sorted(("{name}=={version}".format(**one["metadata"]) \
+		for one in json.load(open("build/lock.json"))["install"] if not one["is_direct"]), key=str.lower), \
+		sep="\n")' >$(LOCK)
 
 check: style quick     ## what every change must pass; needs Python alone
 

@@ -11,13 +11,17 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import venv
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import chaoslab
 from chaoslab.cli.main import main
@@ -62,6 +66,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = call((*pip, "--no-deps", "--no-build-isolation", "-w", folder, sdist), folder)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+def test_each_dependency_has_a_version_in_the_lock_that_its_bounds_allow() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    pins = map(Requirement, (ROOT / ".ci" / "constraints.txt").read_text("utf-8").splitlines())
+    locked = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
+    for one in map(Requirement, asked):
+        name = canonicalize_name(one.name)
+        assert name == "chaoslab" or one.specifier.contains(locked[name]), one
 
 
 @pytest.mark.gate
