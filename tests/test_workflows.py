@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from ruamel.yaml import YAML
+
+from chaoslab.cli.main import main
 
 FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
 WORKFLOWS = sorted(FOLDER.glob("*.yml"))
@@ -57,6 +60,23 @@ def test_what_runs_proposed_code_may_write_nothing_and_what_may_write_runs_nothi
     if "write" in rights(workflow).values():
         assert set(workflow["on"]) == {"workflow_run"}
         assert not [step["uses"] for step in steps(workflow) if "uses" in step]
+
+
+@pytest.mark.deep
+def test_actionlint_finds_nothing_in_them_nor_in_what_init_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("actionlint is built by Go, which is not on PATH")
+    monkeypatch.chdir(tmp_path)
+    written = CliRunner().invoke(main, ("init", "--trains", "builtin", "--ci", "github"))
+    assert written.exit_code == 0, written.output
+    made = tmp_path / ".github" / "workflows" / "resilience.yml"
+    program = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+    alone = ("-shellcheck=", "-pyflakes=")  # whether or not this machine has them
+    command = ("go", "run", program, *alone, *map(str, (*WORKFLOWS, made)))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # ---------------------------------------------------------------- the comment, really made
