@@ -78,4 +78,4 @@ benchmarks: .venv/installed ## measure everything and write the results; a quart
 	$(PYTHON) benchmarks/report.py --measure
 
 clean:                 ## what the tools left; runs/ stays
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
