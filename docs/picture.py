@@ -13,8 +13,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.terminal_theme import TerminalTheme
@@ -40,9 +41,7 @@ THEME = TerminalTheme(
      (225, 165, 245), (110, 220, 220), (255, 255, 255)],
 )  # fmt: skip
 
-FRAME = """\
-<svg class="terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<title>A run of chaoslab: the live view while half of the learners are dead, and the verdict</title>
+BODY = """\
 <style>
 .{unique_id}-matrix {{
   font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
@@ -64,9 +63,13 @@ FRAME = """\
 {matrix}
 </g>
 </g>
-</svg>
 """
 """rich's own frame without its web font, its window buttons and its title bar."""
+FRAME = f"""\
+<svg class="terminal" viewBox="0 0 {{width}} {{height}}" xmlns="http://www.w3.org/2000/svg">
+<title>A run of chaoslab: the live view while half of the learners are dead, and the verdict</title>
+{BODY}</svg>
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,35 +88,51 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def picture(run: Path) -> str:
     """The SVG of a run directory; ValueError if there is nothing to show."""
+    history, plan, verdict = read(run)
+    if not (spans := spans_of(history)):
+        raise ValueError("the run shows no fault that began and was healed")
+    return drawn(
+        FRAME, "chaoslab", Text(f"$ chaoslab run {plan.name}", style="bold"),
+        draw(story_at(mean(spans[0]), history, plan)),
+        Rule("the run goes on to its end, and then", style="dim"), verdict,
+    )  # fmt: skip
+
+
+def read(run: Path) -> tuple[History, FaultPlan, RenderableType]:
+    """A record, its plan, and the page of its verdict; ValueError if it was never judged."""
     history, verdict = History.read(run), read_verdict(run)
     if verdict is None:
         raise ValueError(f"{run} was never judged: run `chaoslab show {run} --judge` first")
     plan, _ = load(run / "plan.resolved.yaml", kinds(), is_record=True)
-    record = Path("runs", run.parent.name, run.name)
+    return history, plan, verdict_page(verdict, history, Path("runs", run.parent.name, run.name))
+
+
+def drawn(frame: str, name: str, *parts: RenderableType) -> str:
+    """A terminal that shows these, in that frame; its styles are of that name."""
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         console = Console(
             record=True, width=COLUMNS, highlight=False, file=nowhere, force_terminal=True,
             color_system="truecolor",
         )  # fmt: skip
-        for part in (
-            Text(f"$ chaoslab run {plan.name}", style="bold"),
-            draw(in_mid_fault(history, plan)),
-            Rule("the run goes on to its end, and then", style="dim"),
-            verdict_page(verdict, history, record),
-        ):
+        for part in parts:
             console.print(Padding(part, (0, 2, 1, 2)))
-        return console.export_svg(code_format=FRAME, theme=THEME, unique_id="chaoslab")
+        return console.export_svg(code_format=frame, theme=THEME, unique_id=name)
 
 
-def in_mid_fault(history: History, plan: FaultPlan) -> RunStory:
-    """What the live view had taken in half-way through the first fault."""
-    story = next((one for one in history.faults if one.injected and one.healing), None)
-    if story is None or story.injected is None or story.healing is None:
-        raise ValueError("the run shows no fault that began and was healed")
-    until_s = (story.injected.time_s + story.healing.time_s) / 2
+def spans_of(history: History) -> list[tuple[float, float]]:
+    """From the injection to the heal of each fault, in seconds of the run."""
+    return [
+        (one.injected.time_s, one.healing.time_s)
+        for one in history.faults
+        if one.injected and one.healing
+    ]
+
+
+def story_at(time_s: float, history: History, plan: FaultPlan) -> RunStory:
+    """What the live view had taken in by then."""
     view = RunStory(plan.training.stop)
     for event in history.events:
-        if event.time_s <= until_s:
+        if event.time_s <= time_s:
             view.see(event)
     return view
 
