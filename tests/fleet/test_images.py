@@ -41,6 +41,24 @@ def test_the_harness_is_not_in_the_image() -> None:
     assert not any(name.startswith(("chaoslab/fleet", "chaoslab/run")) for name in files)
 
 
+def test_the_recipe_copies_what_is_given_to_it() -> None:
+    recipe = (ROOT / "docker" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    copied = [
+        word
+        for line in recipe.splitlines()
+        if line.startswith("COPY ")
+        for word in line.split()[1:-1]
+        if word.startswith("chaoslab/")
+    ]
+    given = {name for name in images.source().files if name.startswith("chaoslab/")}
+    assert {one for one in copied if not any(is_below(name, one) for name in given)} == set()
+    assert {name for name in given if not any(is_below(name, one) for one in copied)} == set()
+
+
+def is_below(name: str, folder: str) -> bool:
+    return name == folder or name.startswith(f"{folder}/")
+
+
 def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
     asked = {line.split(">")[0] for line in lines(ROOT / "docker" / "requirements.txt")}
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
