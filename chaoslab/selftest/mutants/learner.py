@@ -37,8 +37,8 @@ _INTRUDES_AT_STEP = 50
 """By then all learners have joined."""
 _INTRUDER_STAYS_S = 2.0
 _ALONE_S = 30.0
-_FAR_STEPS = 36
-_PATIENCE_S = 3.0
+_ALONE_LONG_S = 1.0
+_PATIENCE_S = 30.0
 _ANSWERS = 3
 
 # ---------------------------------------------------------------- incarnations that end
@@ -241,15 +241,18 @@ class ShirkingMessenger(Messenger):
 
 
 class WaitingMessenger(Messenger):
-    """Stops training to wait for the syncer when it is far ahead of what it last adopted."""
+    """Stops training to wait for the syncer once it has adopted nothing for a second."""
+
+    adopted: Sequence[int] = ()
+    adopted_s = 0.0
 
     def take(self) -> Inbox:
-        snapshot = self._snapshot
-        if (
-            snapshot is not None
-            and max(f.c_steps for f in snapshot.counters.fragments) > _FAR_STEPS
-        ):
-            self.wait(_PATIENCE_S)
+        if (snapshot := self._snapshot) is not None:
+            versions = snapshot.counters.versions
+            if versions != self.adopted:
+                self.adopted, self.adopted_s = versions, time.monotonic()
+            elif time.monotonic() > self.adopted_s + _ALONE_LONG_S:
+                self.wait(_PATIENCE_S)
         return super().take()
 
 
