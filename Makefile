@@ -53,7 +53,7 @@ plans: .venv/installed ## every plan of fault_plans/, one after the other, and a
 		table="$$table$$(printf '%-24s %s' $$(basename $$plan .yaml) $$code)\n"; \
 	done; printf "\n%-24s %s\n$$table" plan "exit code"; [ -z "$$failed" ]
 
-selftest: .venv/installed ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
+selftest: .venv/installed ## every mutant of chaoslab's own: is it caught?; half an hour
 	$(PYTHON) -m chaoslab research selftest
 
 VM_TESTS ?= tests/links/test_packet_rules.py tests/fleet/test_cgroups.py tests/virtual_machine

@@ -75,6 +75,11 @@ TWO_SLICES = """\
     tpu: {type: v5p-16, runtime: v2-alpha-tpuv5, zone: europe-west4-b, spot: true, libraries: []}
 """
 """Of one host and of two."""
+FOUR_SLICES = "".join(
+    f"  learner-{index}:\n    tpu: {{type: v5litepod-4, runtime: v2-alpha-tpuv5-lite, "
+    "zone: us-east5-b, spot: true, libraries: []}\n"
+    for index in range(4)
+)
 
 
 class Machines:
@@ -163,3 +168,18 @@ def test_half_of_the_slices_are_preempted_and_training_goes_on_on_other_hosts(
     lives = {(one.payload.incarnation, one.payload.host) for one in history.of(HostStarted)}
     assert lives == {(1, 0), (1, 1), (2, 0), (2, 1)}, "the slice has two hosts each time"
     assert [one.payload.link for one in history.of(LinkShaped)]
+
+
+@pytest.mark.soak
+def test_the_plan_that_comes_with_chaoslab_passes_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with slices_up(tmp_path, 7, FOUR_SLICES) as (inventory, fake, hosts):
+        fake.times = Times(queue_s=3.0, create_s=2.0, delete_s=1.0)
+        settings = (f"fleet.inventory={inventory}",)
+        asked = Asked(plan="spot_half", settings=settings, fleet="tpu-vm")
+        judged = run_and_judge(prepare(asked), tmp_path / "runs")
+        assert judged.error is None
+        assert judged.verdict.outcome is Outcome.PASS, judged.verdict.explain()
+        assert left_on(hosts[:1]) == []
