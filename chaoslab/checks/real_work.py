@@ -58,6 +58,8 @@ _S = TypeVar("_S", bound=OfLearner)
 _WEIGHT_TOLERANCE = 0.01
 _NOISE = 4.0
 """Standard errors of the difference of two windows within which it may be by chance."""
+_CHANGE = 0.01
+"""Share of the scale of losses by which those of all peers change where one's own do not."""
 _LONG_STEPS = 200
 """After this many steps of most learners a loss has fallen, also in a warm-up."""
 
@@ -121,9 +123,9 @@ class RealWork:
                     )
                     yield Violation.at(window[-1], Code.LOSS_UNLIKE_PEERS, text, learner)
                     break
-                if not _spread(list(map(_loss, window))) and any(
-                    beside(history, learner, window, _losses(history), _spread)
-                ):
+                changes = min(beside(history, learner, window, _losses(history), _spread))
+                is_alive = _spread(list(map(_loss, window))) > 0
+                if not is_alive and changes > _CHANGE * _scale(peers, untrained):
                     text = (
                         f"{learner} reported a loss of {own:.6g} {len(window)} times in a row up "
                         f"to {window[-1].time_s:.1f} s, while those of its peers changed"
