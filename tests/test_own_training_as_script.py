@@ -70,7 +70,7 @@ def test_the_answers_are_those_of_the_protocol(fault: str, tmp_path: Path) -> No
     assert ran.verdict["learners_rejoined"]
 
 
-@pytest.mark.parametrize("mutant", ["crawling_rejoiner", "hot_rejoiner", "lossless_rejoiner"])
+@pytest.mark.parametrize("mutant", ["crawling_rejoiner", "hot_rejoiner"])
 def test_a_defect_that_shows_in_steps_is_found_as_by_the_protocol(
     mutant: str, tmp_path: Path
 ) -> None:

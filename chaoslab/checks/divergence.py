@@ -43,7 +43,7 @@ class Divergence:
     needs: ClassVar[Mapping[str, Need]] = {"": Need.TWIN}
 
     max_delta: Share = binding(0.05, most=0.5, show=show_share)
-    """Largest accepted difference of the mean over 12 steps, as a share of the twin's."""
+    """Largest accepted difference of the mean over 12 steps or more, as a share of the twin's."""
     exact: bool = True
     """Whether losses that equal the twin's before the first fault must do so afterwards, too: else
     the run goes on with other data, random numbers, schedule or moments, and that is UNKNOWN."""

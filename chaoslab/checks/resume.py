@@ -171,7 +171,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
             else f"{where}, although the checkpoint of step {saved:,} had been saved"
         )
         yield Violation.at(life.joined, code, text, who)
-    if start > last + life.stride:
+    if start > last + life.stride and not _is_given(life, history):
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
     first = life.samples[0] if life.samples else None
@@ -271,16 +271,37 @@ def _slack(life: Life, history: History) -> int:
     """Steps by which a life may begin before the newest checkpoint: one, since some count from 0,
     if its own line and those of all checkpoints name a step; else those of a report.
     """
-    said, others = history.of(TrainerSaid), {*history.learners} - {life.joined.payload.learner}
-    says_start = any(
+    said = history.of(TrainerSaid)
+    says_saved = all(e.payload.step is not None for e in said if e.payload.what is What.SAVED)
+    return 1 if _says_start(life, history) and says_saved else life.stride
+
+
+def _says_start(life: Life, history: History) -> bool:
+    """Whether a line of its own names the step from which it goes on."""
+    others = {*history.learners} - {life.joined.payload.learner}
+    return any(
         e.payload.what is What.RESUMED
         and e.payload.step == life.start
         and e.payload.node not in others
-        for e in said
+        for e in history.of(TrainerSaid)
         if life.began_s <= e.time_s and e.seq < life.joined.seq
     )
-    says_saved = all(e.payload.step is not None for e in said if e.payload.what is What.SAVED)
-    return 1 if says_start and says_saved else life.stride
+
+
+def _is_given(life: Life, history: History) -> bool:
+    """Whether a life goes on from the state of another worker, as it says: in a training without
+    checkpoints, from a step that another one had reached.
+    """
+    reached = max(
+        (
+            e.payload.step
+            for e in history.of(LearnerStep)
+            if e.seq < life.joined.seq and e.payload.learner != life.joined.payload.learner
+        ),
+        default=0,
+    )
+    is_reached = life.start <= reached + life.stride
+    return is_reached and not _has_saved(history) and _says_start(life, history)
 
 
 def _leaps(history: History) -> Iterator[Violation]:

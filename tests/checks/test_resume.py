@@ -159,6 +159,23 @@ def test_one_that_says_when_it_saves_and_never_does_cannot_go_on() -> None:
     assert (finding.outcome, finding.codes) == (Outcome.UNKNOWN, (Code.START_UNKNOWN,))
 
 
+@pytest.mark.parametrize(
+    ("at", "is_silent", "saves", "outcome"),
+    [
+        (55, False, False, Outcome.PASS),  # as of torchft, whose replicas heal from their peers
+        (90, False, False, Outcome.FAIL),  # further than any had come
+        (55, True, False, Outcome.FAIL),
+        (55, False, True, Outcome.FAIL),  # with checkpoints it goes on from one
+    ],
+)
+def test_one_that_goes_on_from_the_state_of_another_has_skipped_nothing(
+    at: int, is_silent: bool, saves: bool, outcome: Outcome
+) -> None:
+    story = ScriptStory(says_saved=saves).train(30, saves=saves).measure().train(5, saves=saves)
+    story.kill("worker-0").train(20, saves=saves).heal("worker-0", at=at, is_silent=is_silent)
+    assert Resume().judge(story.train(60, saves=saves).end().history()).outcome is outcome
+
+
 @pytest.mark.parametrize("who", ["worker-0", "worker-1"])
 def test_steps_that_are_skipped_after_a_fault_fail(who: str) -> None:
     """As of an epoch that is passed over at its boundary, by one that was killed or another."""
