@@ -10,10 +10,11 @@ Fleets and links each register one, in a module `undo_verbs` (`undo.catalogue`).
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import boot_id
 from chaoslab.undo.facts import AnyFacts, Facts
@@ -66,24 +67,36 @@ class Verb(Generic[AnyFacts]):
     """A restart of the machine undoes it, so its entry need not wait for the disk."""
 
 
+def by_module(module: str, function: str, *arguments: object) -> tuple[str, ...]:
+    """What a function of a module that needs an engine's or a cluster's library does or finds.
+
+    FleetError also without that library, or without an engine or a cluster.
+    """
+    try:
+        found: tuple[str, ...] = getattr(import_module(module), function)(*arguments)
+    except AbilityError as error:
+        raise FleetError(str(error)) from error
+    return found
+
+
 def asked(
-    ask: Callable[..., tuple[str, ...]],
+    module: str,
     do: str,
     facts: type[Facts],
     *,
     is_safe_during_run: bool = True,
     looks: bool = False,
 ) -> Verb[Any]:
-    """A verb that an engine or a cluster carries out: `ask(do, facts, is_undone=True)` undoes, with
-    False it says what is left; if it does not answer, that is left.
+    """A verb that an engine or a cluster carries out: `undo(do, facts)` of this module undoes, its
+    `left(do, facts)` says what is left; if nothing answers, that is left.
     """
 
     def undone(facts: Facts) -> Healed:
-        return Healed(actions=ask(do, facts, is_undone=True))
+        return Healed(actions=by_module(module, "undo", do, facts))
 
     def left(facts: Facts) -> tuple[str, ...]:
         try:
-            return ask(do, facts, is_undone=False)
+            return by_module(module, "left", do, facts)
         except FleetError as error:
             return (str(error),)
 

@@ -2,12 +2,14 @@
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import identify
 from chaoslab.fleet.docker.engine.labels import own_name
@@ -25,7 +27,7 @@ from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.facts import Facts, decode
 from chaoslab.undo.janitor import heal, perform
 from chaoslab.undo.log import UndoLogFile, open_undos
-from chaoslab.undo.verbs import UndoEntry
+from chaoslab.undo.verbs import UndoEntry, asked
 
 LOOPBACK = "127.0.0.1:8474"
 
@@ -410,3 +412,16 @@ def test_a_book_deletes_no_rule_of_somebody_else_s(tmp_path: Path) -> None:
         assert theirs.comment in netfilter.run(tool.tool, "-S")
     finally:
         tool.remove(theirs.comment)
+
+
+def test_an_engine_that_is_missing_fails_the_undo_and_leaves_what_it_was_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(_do: str, _facts: Facts) -> tuple[str, ...]:
+        raise AbilityError("no engine answers")
+
+    monkeypatch.setitem(sys.modules, "engine_module", SimpleNamespace(undo=missing, left=missing))
+    verb = asked("engine_module", "unpause", Facts)
+    with pytest.raises(FleetError, match="no engine answers"):
+        verb.undo(Facts(directory=tmp_path))
+    assert verb.left(Facts(directory=tmp_path)) == ("no engine answers",)

@@ -6,18 +6,17 @@ delete_lease   other runs may break the training of a namespace, once its nodes 
 """
 
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Final, Literal
 
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.attached import restoring
 from chaoslab.fleet.attached.restoring import RELEASE, RESTORE, PodRecipe, ProcessRecipe, Recipe
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.local.private_folder import is_made_for, lies_here
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.verbs import Healed, Maintenance, Verb
+from chaoslab.undo.verbs import Healed, Maintenance, Verb, by_module
 
 _CONTAINERS: Final = "chaoslab.fleet.attached.restoring_containers"
 """Module that needs the engine's SDK."""
@@ -90,27 +89,18 @@ def _left(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def _give_back(facts: RunFacts) -> Healed:
-    return Healed(actions=_by(_PODS, "give_back", facts))
+    return Healed(actions=by_module(_PODS, "give_back", facts))
 
 
 def _lease_left(facts: RunFacts) -> tuple[str, ...]:
     try:
-        return _by(_PODS, "lease_left", facts)
+        return by_module(_PODS, "lease_left", facts)
     except FleetError as error:
         return (str(error),)
 
 
 def _elsewhere(do: Literal["restore", "release", "lacks"], recipe: Recipe) -> tuple[str, ...]:
-    return _by(_PODS if isinstance(recipe, PodRecipe) else _CONTAINERS, do, recipe)
-
-
-def _by(module: str, do: str, what: Recipe | RunFacts) -> tuple[str, ...]:
-    """FleetError also without the SDK, an engine, lightkube or the context."""
-    try:
-        done: tuple[str, ...] = getattr(import_module(module), do)(what)
-    except AbilityError as error:
-        raise FleetError(str(error)) from error
-    return done
+    return by_module(_PODS if isinstance(recipe, PodRecipe) else _CONTAINERS, do, recipe)
 
 
 MAINTENANCE = Maintenance(

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import labels
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN, own_name
 from chaoslab.fleet.docker.undo_facts import (
     ContainerFacts,
-    EngineFacts,
     LimitFacts,
     PlugFacts,
     RunResourcesFacts,
@@ -38,15 +38,8 @@ from chaoslab.undo.verbs import (
     ok,
 )
 
-
-def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, ...]:
-    """FleetError also without the SDK or an engine."""
-    try:
-        from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # needs the SDK
-
-        return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
-    except AbilityError as error:
-        raise FleetError(str(error)) from error
+_CLEANUP: Final = "chaoslab.fleet.docker.cleanup"
+"""Module that needs the SDK."""
 
 
 # ---------------------------------------------------------------- leftovers
@@ -140,17 +133,17 @@ def _container_links() -> Examined:
 MAINTENANCE = Maintenance(
     verbs={
         labels.EMPTY_RUN_RESOURCES: asked(
-            _ask_engine,
+            _CLEANUP,
             labels.EMPTY_RUN_RESOURCES,
             RunResourcesFacts,
             is_safe_during_run=False,
             looks=True,
         ),
-        labels.UNPAUSE: asked(_ask_engine, labels.UNPAUSE, ContainerFacts, looks=True),
-        labels.UNWEDGE: asked(_ask_engine, labels.UNWEDGE, ContainerFacts),
-        labels.UNLIMIT: asked(_ask_engine, labels.UNLIMIT, LimitFacts),
-        labels.PLUG: asked(_ask_engine, labels.PLUG, PlugFacts, looks=True),
-        labels.FREE_VOLUME: asked(_ask_engine, labels.FREE_VOLUME, StoreFacts),
+        labels.UNPAUSE: asked(_CLEANUP, labels.UNPAUSE, ContainerFacts, looks=True),
+        labels.UNWEDGE: asked(_CLEANUP, labels.UNWEDGE, ContainerFacts),
+        labels.UNLIMIT: asked(_CLEANUP, labels.UNLIMIT, LimitFacts),
+        labels.PLUG: asked(_CLEANUP, labels.PLUG, PlugFacts, looks=True),
+        labels.FREE_VOLUME: asked(_CLEANUP, labels.FREE_VOLUME, StoreFacts),
     },
     leftovers=_without_harness,
     diagnose=_diagnose,

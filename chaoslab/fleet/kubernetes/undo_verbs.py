@@ -13,11 +13,11 @@ module does not import, may be missing.
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.undo_facts import (
-    ClusterFacts,
     MachineFacts,
     PodEffectFacts,
     PodFacts,
@@ -27,15 +27,8 @@ from chaoslab.fleet.kubernetes.undo_facts import (
 )
 from chaoslab.undo.verbs import Examined, Maintenance, asked, limited, missing, ok
 
-
-def _ask_cluster(do: str, facts: ClusterFacts, *, is_undone: bool) -> tuple[str, ...]:
-    """FleetError also without lightkube or the context."""
-    try:
-        from chaoslab.fleet.kubernetes import cleanup  # noqa: PLC0415  # needs lightkube
-
-        return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
-    except AbilityError as error:
-        raise FleetError(str(error)) from error
+_CLEANUP: Final = "chaoslab.fleet.kubernetes.cleanup"
+"""Module that needs lightkube."""
 
 
 def _diagnose() -> Iterator[Examined]:
@@ -65,19 +58,17 @@ def _diagnose() -> Iterator[Examined]:
 MAINTENANCE = Maintenance(
     verbs={
         names.DELETE_RUN: asked(
-            _ask_cluster, names.DELETE_RUN, RunFacts, is_safe_during_run=False, looks=True
+            _CLEANUP, names.DELETE_RUN, RunFacts, is_safe_during_run=False, looks=True
         ),
-        names.RESUME_POD: asked(_ask_cluster, names.RESUME_POD, PodFacts, looks=True),
-        names.UNWEDGE_POD: asked(_ask_cluster, names.UNWEDGE_POD, PodFacts),
-        names.RELIEVE_POD: asked(_ask_cluster, names.RELIEVE_POD, PodFacts),
-        names.UNLIMIT_POD: asked(_ask_cluster, names.UNLIMIT_POD, PodLimitFacts, looks=True),
-        names.UNCORDON: asked(_ask_cluster, names.UNCORDON, MachineFacts, looks=True),
+        names.RESUME_POD: asked(_CLEANUP, names.RESUME_POD, PodFacts, looks=True),
+        names.UNWEDGE_POD: asked(_CLEANUP, names.UNWEDGE_POD, PodFacts),
+        names.RELIEVE_POD: asked(_CLEANUP, names.RELIEVE_POD, PodFacts),
+        names.UNLIMIT_POD: asked(_CLEANUP, names.UNLIMIT_POD, PodLimitFacts, looks=True),
+        names.UNCORDON: asked(_CLEANUP, names.UNCORDON, MachineFacts, looks=True),
         names.CLEAR_POD_EFFECTS: asked(
-            _ask_cluster, names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True
+            _CLEANUP, names.CLEAR_POD_EFFECTS, PodEffectFacts, looks=True
         ),
-        names.ENABLE_POD_PROXY: asked(
-            _ask_cluster, names.ENABLE_POD_PROXY, PodProxyFacts, looks=True
-        ),
+        names.ENABLE_POD_PROXY: asked(_CLEANUP, names.ENABLE_POD_PROXY, PodProxyFacts, looks=True),
     },
     diagnose=_diagnose,
 )
