@@ -13,12 +13,10 @@ the rules with the server's network.
 """
 
 import secrets
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.kernel_probe import tried
@@ -27,14 +25,12 @@ from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.links.netem.netfilter import ProxyDrops
 from chaoslab.links.ports import established
 from chaoslab.links.proxied.host import PlacePort
-from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.http_api import Endpoint, await_answer
 from chaoslab.links.proxy.access import TOKEN
 from chaoslab.undo.base import NoUndoLog
 
 _API_PORT: Final = 8474
 _FIRST_PORT: Final = 4700
-_READY_S: Final = 20.0
-_PAUSE_S: Final = 0.02
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=512 << 20, processes=256)
 _INNER_PORT: Final = 8475
 _LISTEN: Final = ("--host", "0.0.0.0", "--port", str(_API_PORT))  # noqa: S104 - in its container
@@ -101,7 +97,7 @@ class ContainerProxyHost:
         if kind == "toxiproxy":
             self._start_toxiproxy()
         self._api = Endpoint(address=self._engine.reached(self._name, _API_PORT), token=token)
-        self._await_answer()
+        await_answer(self._api, self.ended)
         return self._api
 
     def _start_toxiproxy(self) -> None:
@@ -124,7 +120,7 @@ class ContainerProxyHost:
         self._engine.remove(self._server)
         self._opened.remove(self._server)
         self._start_toxiproxy()
-        self._await_answer()
+        await_answer(self._api, self.ended)
 
     def ended(self) -> str:
         return next(filter(None, map(self._engine.ended, self._opened)), "")
@@ -171,15 +167,3 @@ class ContainerProxyHost:
             self._engine.remove(self._opened[-1])
             self._opened.pop()
         self._engine.close()
-
-    def _await_answer(self) -> None:
-        deadline = time.monotonic() + _READY_S
-        while True:
-            with suppress(FleetError):
-                call(self._api, "GET", "/version")
-                return
-            if how := self.ended():
-                raise FleetError(f"the proxy for links did not come up: {how}")
-            if time.monotonic() > deadline:
-                raise FleetError(f"the proxy for links does not answer at {self._api}")
-            time.sleep(_PAUSE_S)

@@ -30,7 +30,7 @@ from chaoslab.fleet.kubernetes.resources import JOBS, PODS, SECRETS
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.run_name import run_name
 from chaoslab.links.proxied.host import PlacePort, WithoutRules
-from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.http_api import Endpoint, await_answer
 
 
 class ProxyWatch(Watch):
@@ -93,8 +93,6 @@ NO_RULES: Final = (
 )
 _FIRST_PORT: Final = 4700
 _PAUSE_S: Final = 0.1
-_READY_S: Final = 20.0
-"""Time until the API of a proxy answers whose pod runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +174,7 @@ class PodProxyHost(WithoutRules):
                 address=f"{pod}:{API_PORT}", token=token, server=cluster.server,
                 context=cluster.context, namespace=cluster.namespace, pod=pod,
             )  # fmt: skip
-            self._await_answer(api)
+            await_answer(api, self.ended, cluster.way(api.pod, API_PORT))
             self._opened = if_it_fails.pop_all()
         return api
 
@@ -213,17 +211,3 @@ class PodProxyHost(WithoutRules):
             time.sleep(_PAUSE_S)
         waits = watch.state.waiting if watch.state is not None else "it has no pod"
         raise FleetError(f"the proxy for links has not started in {self._start_s:g} s: {waits}")
-
-    def _await_answer(self, api: PodEndpoint) -> None:
-        deadline = time.monotonic() + _READY_S
-        while True:
-            try:
-                call(api, "GET", "/version", way=self.cluster.way(api.pod, API_PORT))
-            except FleetError as error:
-                if how := self.ended():
-                    raise FleetError(f"the proxy for links did not come up: {how}") from error
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return

@@ -9,16 +9,20 @@ sent with each call and never shown, neither in an error nor in the text of an `
 import http.client
 import json
 import socket
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 
 CALL_S = 5.0
 """Time limit of one call: all are on loopback or in one data centre."""
+_READY_S: Final = 20.0
+"""Time until the API of a new server answers."""
+_PAUSE_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +94,24 @@ def call(
         kind = {404: NoSuchName, 502: Unreachable}.get(status, FleetError)
         raise kind(f"the proxy at {api} refused {method} {path}: {_reason(answer)}")
     return decoded(answer)
+
+
+def await_answer(api: Endpoint, ended: Callable[[], str], way: Way = over_tcp) -> None:
+    """Wait for the first answer of a server that was just started. FleetError if it does not come
+    up; `ended` says how it has ended, as a clause.
+    """
+    deadline_s = time.monotonic() + _READY_S
+    while True:
+        try:
+            call(api, "GET", "/version", way=way)
+        except FleetError as error:
+            if how := ended():
+                raise FleetError(f"the proxy for links did not come up: {how}") from error
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def an_object(value: Json) -> Mapping[str, Json]:

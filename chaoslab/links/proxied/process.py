@@ -10,7 +10,6 @@ the janitor. Used from one thread, which must outlive it.
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
@@ -22,12 +21,9 @@ from chaoslab.core.process_tree import end_tree
 from chaoslab.core.spawning import Gate, import_path
 from chaoslab.links.netem.packet_rules import LocalPlace
 from chaoslab.links.ports import ReservedPort, established
-from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.http_api import Endpoint, await_answer, call
 from chaoslab.undo.base import PendingUndos, UndoLog
 
-_READY_S = 20.0
-"""Time until the API of a new server answers."""
-_PAUSE_S = 0.01
 _END_S = 5.0
 
 
@@ -156,7 +152,7 @@ class Server(LocalServer):
             self._process = self._spawn(self._command(self._port))
         except OSError as error:
             raise FleetError(f"{self.name} cannot be started: {error}") from error
-        self._await_answer()
+        await_answer(self.api, self.ended)
 
     def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with closing(Gate()) as gate:
@@ -184,20 +180,6 @@ class Server(LocalServer):
         if found is not None:
             facts = {"node": self.name, **found.facts, "mark": self._mark}
             self._pending_undos.open("end_process", **facts)
-
-    def _await_answer(self) -> None:
-        deadline_s = time.monotonic() + _READY_S
-        while True:
-            if how := self.ended():
-                raise FleetError(f"{self.name} does not run: {how}")
-            try:
-                call(self.api, "GET", "/version", within_s=_READY_S)
-            except FleetError:
-                if time.monotonic() > deadline_s:
-                    raise
-                time.sleep(_PAUSE_S)
-            else:
-                return
 
     def _last_words(self) -> str:
         words = self.log.read_text(errors="replace").strip()[-500:]
