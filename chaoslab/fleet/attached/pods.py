@@ -369,14 +369,8 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
 
     def _pause(self, lives: Sequence[AttachedPod]) -> None:
         """Read earlier output, which would seem to be printed during the pause, then pause."""
-        try:
-            super()._pause(lives)
-            together(lives, AttachedPod.catch_up)
-        except FleetError:
-            for life in lives:
-                with suppress(FleetError):
-                    life.resume()
-            raise
+        super()._pause(lives)
+        together(lives, AttachedPod.catch_up)
 
     def _await_end(self, life: AttachedPod) -> None:
         """Of a pod that was taken away only a moment, while the run goes on: it is asked again."""

@@ -14,7 +14,6 @@ Other threads only carry bytes to the queue on which `poll` waits.
 
 import queue
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -162,13 +161,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
 
     def _pause(self, lives: Sequence[Container]) -> None:
         """The engine freezes the whole containers."""
-        try:
-            together(lives, lambda life: life.engine.pause(life.name))
-        except FleetError:
-            for life in lives:
-                with suppress(FleetError):
-                    self.resume(life.spec.name)
-            raise
+        together(lives, lambda life: life.engine.pause(life.name))
 
     def _thaw(self, life: Container) -> None:
         life.resume()

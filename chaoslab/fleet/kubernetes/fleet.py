@@ -305,13 +305,7 @@ class KubernetesFleet(
         together([life for life in lives if not life.is_over], lambda life: life.signal(name))
 
     def _pause(self, lives: Sequence[Pods]) -> None:
-        try:
-            together(lives, lambda life: life.stop())
-        except FleetError:
-            for life in lives:
-                with suppress(FleetError):
-                    self.resume(life.spec.name)
-            raise
+        together(lives, lambda life: life.stop())
 
     def _thaw(self, life: Pods) -> None:
         if life.is_paused:

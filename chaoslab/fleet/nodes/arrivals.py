@@ -87,3 +87,18 @@ def together(nodes: Iterable[_Node], verb: Callable[[_Node], None]) -> None:
         done = [pool.submit(verb, node) for node in nodes]
     for one in done:
         one.result()
+
+
+def all_or_none(
+    pause: Callable[[], None], resume: Callable[[str], None], names: Iterable[str]
+) -> None:
+    """Pause nodes; where one of them cannot be paused, let all of them go on."""
+    try:
+        pause()
+    except FleetError as error:
+        for name in names:
+            try:
+                resume(name)
+            except FleetError as worse:
+                error.add_note(f"and {name} cannot be resumed: {worse}")
+        raise

@@ -33,6 +33,7 @@ from chaoslab.fleet.base import (
 )
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.arrivals import all_or_none
 from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.fleet.protocols import (
     HasHosts,
@@ -114,7 +115,7 @@ class NodeFleet(
         """Send a signal to all that runs in these nodes, close together."""
 
     def _pause(self, lives: Sequence[IncarnationT]) -> None:
-        """Stop all that runs in these nodes, close together, or in none of them."""
+        """Stop all that runs in these nodes, close together. At a FleetError all are resumed."""
         self._signal(lives, "SIGSTOP")
 
     def _thaw(self, life: IncarnationT) -> None:
@@ -230,7 +231,7 @@ class NodeFleet(
         lives = [self._running(name) for name in names]
         for life in lives:
             life.open_undo(life.undo_pause)
-        self._pause(lives)
+        all_or_none(lambda: self._pause(lives), self.resume, names)
         for life in lives:
             life.is_paused = True
 

@@ -5,9 +5,9 @@ pause("learner-0") ──► _forward("pause", "learner-0") ──► agent: the
 
 from abc import abstractmethod
 
-from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Damage
+from chaoslab.fleet.nodes.arrivals import all_or_none
 from chaoslab.fleet.protocols import (
     HasVolumes,
     Hookable,
@@ -47,16 +47,7 @@ class ForwardsVerbs(
         self._forward("unprepare", *names)
 
     def pause(self, *names: str) -> None:
-        """All or none: where one host refuses, the others let go on."""
-        try:
-            self._forward("pause", *names)
-        except FleetError as error:
-            for name in names:
-                try:
-                    self.resume(name)
-                except FleetError as worse:
-                    error.add_note(f"and {name} cannot be resumed: {worse}")
-            raise
+        all_or_none(lambda: self._forward("pause", *names), self.resume, names)
 
     def resume(self, name: str) -> None:
         self._forward("resume", name)

@@ -268,6 +268,20 @@ def test_a_stopped_node_goes_on(training: StandIns, *, restarts: bool) -> None:
     wait_until(lambda: victim.status() != psutil.STATUS_STOPPED)
 
 
+def test_where_one_of_several_nodes_cannot_be_paused_the_others_go_on(
+    training: StandIns, fleet: ProcessFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise FleetError("refused")
+
+    monkeypatch.setattr(fleet._lives["learner-0"], "signal_all", refuse)
+    with pytest.raises(FleetError, match="refused"):
+        fleet.pause(VICTIM, "learner-0")
+    victim = next(process for name, process in training.processes() if name == VICTIM)
+    assert victim.status() != psutil.STATUS_STOPPED
+    assert not any(one.do == restoring.RESTORE for one in open_undos(training.folder / "run"))
+
+
 # ---------------------------------------------------------------- one run at a time
 
 
