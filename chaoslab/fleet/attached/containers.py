@@ -10,7 +10,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -24,16 +24,15 @@ from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
 from chaoslab.fleet.attached.restoring_containers import connect, restore
-from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.docker.container import ending_of
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
-from chaoslab.fleet.docker.engine.engine import Engine, Missing, Usage
+from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
-from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news
+from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
 from chaoslab.fleet.protocols import Unpluggable
 from chaoslab.undo.base import UndoLog
 
@@ -85,7 +84,7 @@ def past_of(engine: Engine, found: Found, until_s: float) -> Past:
     return past
 
 
-class AttachedContainer(AttachedNode):
+class AttachedContainer(EngineContainer, AttachedNode):
     """A container, found or started again."""
 
     def __init__(
@@ -101,7 +100,7 @@ class AttachedContainer(AttachedNode):
         past: Past | None = None,
     ) -> None:
         """Reads its output from `since_s` of the engine's clock on."""
-        self._engine, self._recipe, self.name = engine, recipe, recipe.container
+        self.engine, self._recipe, self.name = engine, recipe, recipe.container
         self._seen = engine.inspect(self.name)
         super().__init__(spec, incarnation, place, keep, past)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -118,7 +117,7 @@ class AttachedContainer(AttachedNode):
     def _follow(self, since_s: float) -> None:
         """Follow the log until it ends, on a thread and a connection of its own."""
         try:
-            with closing(Engine.connect(self._engine.url)) as engine:
+            with closing(Engine.connect(self.engine.url)) as engine:
                 for chunk in engine.printed(self.name, since_s=since_s, follow=True):
                     if self._is_closing:
                         return
@@ -129,73 +128,34 @@ class AttachedContainer(AttachedNode):
             self._silent_s = time.monotonic()
 
     @property
-    def where(self) -> str:
-        return f"container {self.name}"
-
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        return {
-            "pid": self._seen.pid if is_on_this_machine(self._engine.url) else 0,
-            "container": self.name,
-            "image_id": self._seen.image,
-        }
-
-    @property
     def has_exited(self) -> bool:
         """The engine is asked once nothing more comes from it, then ever less often."""
         now_s = time.monotonic()
         if self.is_over or self._is_dead or now_s < max(self._silent_s, self._ask_s):
             return self.is_over or self._is_dead
         self._ask_s = now_s + min(_ASK_S, now_s - self._silent_s)
-        try:
-            seen = self._engine.inspect(self.name)
-            self._is_dead = not seen.is_alive or seen.started_at != self._seen.started_at
-        except Missing:
-            self._is_dead = True
+        seen = self.look()
+        began = self._seen.started_at
+        self._is_dead = seen is None or not seen.is_alive or seen.started_at != began
         return self._is_dead
 
     def signal_all(self, name: str) -> None:
         """Signal its first process; the kernel ends all others with that."""
         if not self.is_over:
-            self._engine.kill(self.name, name)
+            self.engine.kill(self.name, name)
 
     def signal(self, name: str) -> None:
         self.note_sent(name)
         self.signal_all(name)
 
-    def pause(self) -> None:
-        """Freeze all of it."""
-        self._engine.pause(self.name)
-
-    def resume(self) -> None:
-        with suppress(Missing):
-            self._engine.unpause(self.name)
-
     def unplug(self) -> None:
         """Take it from its networks; its open connections hear nothing."""
-        for network in self._engine.made_as(self.name).networks:
-            self._engine.disconnect(network, self.name)
+        for network in self.engine.made_as(self.name).networks:
+            self.engine.disconnect(network, self.name)
 
     def plug(self) -> None:
         """Connect it to them again."""
-        connect(self._engine, self._recipe)
-
-    def probe(self) -> Observation:
-        try:
-            seen = None if self.is_over else self._engine.inspect(self.name)
-        except Missing:
-            seen = None
-        if seen is None or not seen.is_alive:
-            return probed(self.spec.name, incarnation=self.incarnation, pid=self._seen.pid)
-        used = self._meter.usage or Usage(memory_bytes=0, cpu_s=0.0)
-        return probed(
-            self.spec.name,
-            incarnation=self.incarnation,
-            pid=seen.pid,
-            state="T" if seen.status == "paused" else "R",
-            rss_bytes=used.memory_bytes,
-            cpu_s=used.cpu_s,
-        )
+        connect(self.engine, self._recipe)
 
     def _printed(self) -> bytes:
         if (why := self._why_unread) and not self.has_exited:
@@ -210,10 +170,9 @@ class AttachedContainer(AttachedNode):
 
     def _ending(self) -> dict[str, Json]:
         """Exit by the engine's report, unless the container has begun another life since."""
-        with suppress(Missing):
-            seen = self._engine.inspect(self.name)
-            if not seen.is_alive:
-                return ending_of(seen)
+        seen = self.look()
+        if seen is not None and not seen.is_alive:
+            return ending_of(seen)
         return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
 
     def _detach(self) -> None:
@@ -332,8 +291,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
 
     def _pause(self, lives: Sequence[AttachedContainer]) -> None:
         """Pause by the engine, which freezes whole containers."""
-        for life in lives:
-            life.pause()
+        together(lives, AttachedContainer.pause)
 
     def unplug(self, name: str) -> None:
         """Take it from its networks; its open connections are not closed."""

@@ -20,7 +20,7 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import labels
-from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits, Missing, Seen, Usage
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.engine.stream import STDERR
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.private_files import put_private_files
@@ -43,7 +43,60 @@ _ENDED_S: Final = 10.0
 """Longest time from the end of a container's output to its own end."""
 
 
-class Container(Incarnation):
+class EngineContainer(Incarnation):
+    """A container as its engine shows it, whoever has made it."""
+
+    engine: Engine
+    name: str
+    _seen: Seen
+    """State at its start, or when it was found."""
+    _meter: Meter
+
+    @property
+    def where(self) -> str:
+        return f"container {self.name}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Main process, 0 if the engine is not on this machine; container and id of its image."""
+        return {
+            "pid": self._seen.pid if is_on_this_machine(self.engine.url) else 0,
+            "container": self.name,
+            "image_id": self._seen.image,
+        }
+
+    def look(self) -> Seen | None:
+        """State by the engine; None once it is gone or is not kept any more."""
+        try:
+            return None if self.is_over else self.engine.inspect(self.name)
+        except Missing:
+            return None
+
+    def pause(self) -> None:
+        """Freeze all of it."""
+        self.engine.pause(self.name)
+
+    def resume(self) -> None:
+        with suppress(Missing):
+            self.engine.unpause(self.name)
+
+    def probe(self) -> Observation:
+        """State and usage, by the engine's report."""
+        seen = self.look()
+        if seen is None or not seen.is_alive:
+            return probed(self.spec.name, incarnation=self.incarnation, pid=self._seen.pid)
+        used = self._meter.usage
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=seen.pid,
+            state="T" if seen.status == "paused" else "R",
+            rss_bytes=used.memory_bytes if used else 0,
+            cpu_s=used.cpu_s if used else 0.0,
+        )
+
+
+class Container(EngineContainer):
     """A started container. `is_over` once its exit was noticed."""
 
     undo_pause, undo_wedge = labels.UNPAUSE, labels.UNWEDGE
@@ -66,18 +119,8 @@ class Container(Incarnation):
         self._begin()
 
     @property
-    def where(self) -> str:
-        return f"container {self.name}"
-
-    @property
     def facts(self) -> Mapping[str, Json]:
-        """Main process, 0 if the engine is not on this machine; container and image."""
-        return {
-            "pid": self._seen.pid if is_on_this_machine(self.engine.url) else 0,
-            "container": self.name,
-            "image": self.image,
-            "image_id": self._seen.image,
-        }
+        return {**super().facts, "image": self.image}
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
@@ -161,13 +204,6 @@ class Container(Incarnation):
         """The observations in what it printed."""
         return [] if self.is_over else self._output.take(chunk)
 
-    def look(self) -> Seen | None:
-        """State by the engine; None once it is gone or is not kept any more."""
-        try:
-            return None if self.is_over else self.engine.inspect(self.name)
-        except Missing:
-            return None
-
     @property
     def has_exited(self) -> bool:
         """Whether it ended, noticed or not."""
@@ -179,11 +215,6 @@ class Container(Incarnation):
         if not self.is_over:
             self.note_sent(name)
             self.engine.kill(self.name, name)
-
-    def resume(self) -> None:
-        """Unpause the container."""
-        with suppress(Missing):
-            self.engine.unpause(self.name)
 
     def unplug(self) -> None:
         """Take it from the run's network; its open connections are not closed."""
@@ -221,23 +252,6 @@ class Container(Incarnation):
         """Time of the last usage, and the CPU seconds used by then."""
         usage = self.usage
         return None if usage is None else (usage.at_s, usage.cpu_s)
-
-    def probe(self) -> Observation:
-        """State and usage, by the engine's report."""
-        seen = self.look()
-        if seen is None or not seen.is_alive:
-            return probed(
-                self.spec.name, incarnation=self.incarnation, pid=self._seen.pid, state="gone"
-            )
-        used = self.usage or Usage(memory_bytes=0, cpu_s=0.0)
-        return probed(
-            self.spec.name,
-            incarnation=self.incarnation,
-            pid=seen.pid,
-            state="T" if seen.status == "paused" else "R",
-            rss_bytes=used.memory_bytes,
-            cpu_s=used.cpu_s,
-        )
 
     # ---------------------------------------------------------------- its end
 

@@ -161,7 +161,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
 
     def _pause(self, lives: Sequence[Container]) -> None:
         """The engine freezes the whole containers."""
-        together(lives, lambda life: life.engine.pause(life.name))
+        together(lives, Container.pause)
 
     def _thaw(self, life: Container) -> None:
         life.resume()
