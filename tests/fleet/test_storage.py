@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from chaoslab.fleet.base import Ability, Damage, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import fleet
 from chaoslab.fleet.storage import volume
-from chaoslab.fleet.storage.files import FilesHere, Storage
+from chaoslab.fleet.storage.files import FilesHere, Storage, damaging, measured
 from chaoslab.undo.base import NoUndoLog
 
 
@@ -112,3 +113,21 @@ def test_where_nothing_may_be_mounted_the_fleet_does_not_claim_volumes(
     with_volumes = fleet.LocalFleet.abilities
     monkeypatch.setattr(fleet, "can_mount", lambda: False)
     assert with_volumes - fleet.LocalFleet.abilities == {Ability.VOLUME}
+
+
+# ---------------------------------------------------------------- by a script, elsewhere
+
+
+def test_a_script_damages_files_and_says_what_it_measured(
+    tmp_path: Path, files: list[Path]
+) -> None:
+    command = damaging(str(kept(tmp_path)), Damage.TRUNCATE, every=False)
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert [(one["file"], one["bytes_after"]) for one in measured(said, "refused")] == [("a", 500)]
+    assert [path.stat().st_size for path in files] == [1000, 1000, 500]
+
+
+@pytest.mark.parametrize("said", ['{"refused": "no such folder"}', "Killed", ""])
+def test_a_script_that_measured_nothing_is_an_error(said: str) -> None:
+    with pytest.raises(FleetError, match="cannot damage"):
+        measured(said, "cannot damage the files of learner-1")

@@ -9,26 +9,22 @@ Works wherever the engine is: the program travels on the command line. To give a
 takes CAP_SYS_ADMIN, which only the container that does it has.
 """
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.docker.engine import labels as verbs
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.run_context import NODE, RunContext
-from chaoslab.fleet.storage import disk
 from chaoslab.fleet.storage.disk import Measured, Space
+from chaoslab.fleet.storage.files import as_script, damaging, measured
 from chaoslab.fleet.storage.power import Cut
 from chaoslab.undo.base import PendingUndos
 
-_PYTHON: Final = ("python3", "-I", "-S", "-c")
-_HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
+_HOLDER: Final = ("python3", "-I", "-S", "-c", "import signal; signal.pause()")
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=16)
 _PATIENCE_S: Final = 60.0
 """Time limit of such a container; a busy machine takes seconds to start one."""
@@ -86,10 +82,8 @@ class VolumeFiles:
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """Damage files as the image's own user, which owns them."""
-        words = ("damage", self.where, how.value, "all" if every else "newest")
-        found = _send(self._place(), words)
-        if not isinstance(found, list):
-            raise FleetError(f"cannot damage the files of {self._node}: {_refusal(found)}")
+        said = _run_beside(self._place(), damaging(self.where, how, every=every))
+        found: Sequence[Measured] = measured(said, f"cannot damage the files of {self._node}")
         return found
 
     def fill(self) -> Space:
@@ -118,28 +112,14 @@ class VolumeFiles:
 
 def resize(place: Place, what: str) -> Space:
     """`fill` or `free` a volume that is in memory. FleetError if the kernel refuses."""
-    found = _send(place, (what, NODE), may_resize=True)
-    total, left = (
-        (found.get("total_bytes"), found.get("free_bytes"))
-        if isinstance(found, dict)
-        else (None, None)
-    )
-    if not isinstance(total, int) or not isinstance(left, int):
-        raise FleetError(f"the volume {place.volume} cannot be resized: {_refusal(found)}")
-    return Space(total_bytes=total, free_bytes=left)
+    said = _run_beside(place, as_script(what, NODE), may_resize=True)
+    return Space(**measured(said, f"the volume {place.volume} cannot be resized"))
 
 
-def _send(place: Place, words: Sequence[str], *, may_resize: bool = False) -> Json:
-    """Run the script in a container beside the node; returns what it printed."""
-    name = f"{place.volume}.{words[0]}-{secrets.token_hex(3)}"
-    program = (*_PYTHON, Path(disk.__file__).read_text(encoding="utf-8"))
-    spec = _beside(place, name, (*program, *words), may_resize=may_resize)
-    said = place.engine.run(spec, _PATIENCE_S)
-    try:
-        found: Json = json.loads(said)
-    except ValueError as error:
-        raise FleetError(f"container {name} did not print JSON: {said[-300:]!r}") from error
-    return found
+def _run_beside(place: Place, command: tuple[str, ...], *, may_resize: bool = False) -> str:
+    """Output of a command in a container beside the node."""
+    name = f"{place.volume}.{secrets.token_hex(3)}"
+    return place.engine.run(_beside(place, name, command, may_resize=may_resize), _PATIENCE_S)
 
 
 def _beside(
@@ -156,7 +136,3 @@ def _beside(
         capabilities=("SYS_ADMIN",) if may_resize else (),
         is_root=may_resize,
     )
-
-
-def _refusal(found: Json) -> str:
-    return str(found.get("refused") if isinstance(found, dict) else found)

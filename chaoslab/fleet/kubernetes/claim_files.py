@@ -5,17 +5,15 @@
 A claim can neither be full for this node alone nor lose its power: the cluster's storage decides.
 """
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.kubernetes.manifests import NODE
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
-from chaoslab.fleet.storage import disk
 from chaoslab.fleet.storage.disk import Measured, Space
+from chaoslab.fleet.storage.files import damaging, measured
 from chaoslab.fleet.storage.power import Cut
 
 _PATIENCE_S: Final = 120.0
@@ -35,19 +33,9 @@ class ClaimFiles:
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """Damage files in a pod beside that of the node, as the same user."""
-        program = Path(disk.__file__).read_text(encoding="utf-8")
-        words = ("damage", self.where, how.value, "all" if every else "newest")
-        command = ("python3", "-I", "-S", "-c", program, *words)
+        command = damaging(self.where, how, every=every)
         said = self._objects.run_beside(self._node, command, _PATIENCE_S)
-        try:
-            found = json.loads(said)
-        except ValueError as error:
-            raise FleetError(
-                f"a Job beside {self._node} did not print JSON: {said[-300:]!r}"
-            ) from error
-        if not isinstance(found, list):
-            why = found.get("refused") if isinstance(found, dict) else found
-            raise FleetError(f"cannot damage the files of {self._node}: {why}")
+        found: Sequence[Measured] = measured(said, f"cannot damage the files of {self._node}")
         return found
 
     def give_volume(self) -> None:

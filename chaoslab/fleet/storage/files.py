@@ -7,9 +7,11 @@
 Faults decide when, and on which nodes.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation, Payload, read
@@ -114,6 +116,28 @@ class Storage:
 
     def _told(self, said: Payload) -> Observation:
         return Observation.of(self._spec.name, said)
+
+
+def as_script(*words: str) -> tuple[str, ...]:
+    """Command of `disk` where the files are: its source travels on the command line."""
+    source = Path(disk.__file__).read_text(encoding="utf-8")
+    return ("python3", "-I", "-S", "-c", source, *words)
+
+
+def damaging(folder: str, how: Damage, *, every: bool) -> tuple[str, ...]:
+    """That command for damage to the newest file in a folder, or to every one."""
+    return as_script("damage", folder, how.value, "all" if every else "newest")
+
+
+def measured(said: str, refusal: str) -> Any:
+    """What such a command has measured; FleetError, which begins with `refusal`, if nothing."""
+    try:
+        found = json.loads(said)
+    except ValueError as error:
+        raise FleetError(f"{refusal}: no JSON was printed: {said[-300:]!r}") from error
+    if isinstance(found, dict) and "refused" in found:
+        raise FleetError(f"{refusal}: {found['refused']}")
+    return found
 
 
 class FilesHere:
