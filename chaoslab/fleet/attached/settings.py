@@ -27,7 +27,29 @@ from chaoslab.undo.base import UndoLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Processes:
+class _OfOthers:
+    """Settings of a fleet whose nodes others have started and connected."""
+
+    kind: ClassVar[str]
+    default_links: ClassVar[str] = NO_LINKS
+    runs_here: ClassVar[bool] = False
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """None: its nodes are connected already."""
+        if kind != NO_LINKS:
+            raise AbilityError(
+                f"there are no links in the {self.kind} fleet: its nodes are connected already. "
+                "Faults on links need a training that chaoslab starts"
+            )
+        return settings.factory(seed)
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """Nothing slows them."""
+        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Processes(_OfOthers):
     """A training that runs on this machine: chaoslab's syncer and learners, or with `pid` or
     `pattern` one of your own (`training.script`). It goes on after the run.
     """
@@ -42,8 +64,7 @@ class Processes:
     """Whether nodes that a fault ended are started by chaoslab; false: only by others, such as a
     supervisor, which are waited for."""
 
-    default_links: ClassVar[str] = NO_LINKS
-    runs_here: ClassVar[bool] = False
+    kind: ClassVar[str] = "processes"
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
@@ -62,17 +83,9 @@ class Processes:
         """Factory that finds the nodes when its fleet is asked to."""
         return ProcessFleets(settings=self, request=request)
 
-    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes are connected already."""
-        return _no_links("processes", kind, settings, seed)
-
-    def slowing(self, mechanism: Mechanism) -> str:
-        """Nothing slows them."""
-        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compose:
+class Compose(_OfOthers):
     """A training in the containers of a Docker Compose project; nothing is created or removed."""
 
     project: str = "chaoslab-training"
@@ -81,8 +94,7 @@ class Compose:
     """Whether containers that a fault ended are started by chaoslab; false: only by others, which
     are waited for."""
 
-    default_links: ClassVar[str] = NO_LINKS
-    runs_here: ClassVar[bool] = False
+    kind: ClassVar[str] = "compose"
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
@@ -97,17 +109,9 @@ class Compose:
             project=self.project, learners=tuple(request.learners), restarts=self.restarts
         )
 
-    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes are connected already."""
-        return _no_links("compose", kind, settings, seed)
-
-    def slowing(self, mechanism: Mechanism) -> str:
-        """Nothing slows them."""
-        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namespace:
+class Namespace(_OfOthers):
     """A training in the pods of a Kubernetes namespace; their owner in the cluster starts nodes
     again.
     """
@@ -117,8 +121,7 @@ class Namespace:
     context: str = ""
     """Context of the kubeconfig; empty: the current one, unless it looks like production."""
 
-    default_links: ClassVar[str] = NO_LINKS
-    runs_here: ClassVar[bool] = False
+    kind: ClassVar[str] = "namespace"
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
@@ -138,14 +141,6 @@ class Namespace:
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made."""
         return NamespaceFleets(settings=self, learners=tuple(request.learners))
-
-    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """None: its nodes are connected already."""
-        return _no_links("namespace", kind, settings, seed)
-
-    def slowing(self, mechanism: Mechanism) -> str:
-        """Nothing slows them."""
-        return f"nothing ({mechanism}): its nodes were not started by chaoslab"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,12 +242,3 @@ class NamespaceFleets:
             run_directory, clock, undo_log=undo_log, node_links=node_links,
             learners=self.learners, cluster=connect(self.settings.context, self.settings.namespace),
         )  # fmt: skip
-
-
-def _no_links(fleet: str, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-    if kind != NO_LINKS:
-        raise AbilityError(
-            f"there are no links in the {fleet} fleet: its nodes are connected already. "
-            "Faults on links need a training that chaoslab starts"
-        )
-    return settings.factory(seed)
