@@ -22,9 +22,8 @@ from chaoslab.fleet.docker.engine.labels import (
     EMPTY_RUN_RESOURCES,
     LABEL_RUN,
     labels_of,
-    own_name,
 )
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import own_name, run_name
 from chaoslab.undo.base import UndoLog
 
 LABEL_NODE: Final = "chaoslab.node"

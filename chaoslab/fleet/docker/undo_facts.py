@@ -10,12 +10,10 @@ Facts that do not belong to the run that wrote them are refused. `undo_verbs` na
 
 import ipaddress
 import os
-import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from chaoslab.fleet.docker.engine.labels import own_name
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import own_name, require_own_name, require_own_run, run_name
 from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match
 
 
@@ -47,7 +45,7 @@ class RunResourcesFacts(EngineFacts):
 
     def __post_init__(self) -> None:
         EngineFacts.__post_init__(self)
-        require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+        require_own_run(self, self.run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,7 @@ class ContainerFacts(EngineFacts):
 
     def __post_init__(self) -> None:
         EngineFacts.__post_init__(self)
-        _require_own_name(self, self.container, "container")
+        require_own_name(self, self.container, "container")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +94,7 @@ class StoreFacts(RunResourcesFacts):
 
     def __post_init__(self) -> None:
         RunResourcesFacts.__post_init__(self)
-        _require_own_name(self, self.volume, "volume")
-
-
-def _require_own_name(facts: Facts, name: str, what: str) -> None:
-    own = own_name(run_name(facts.directory))
-    is_own = re.fullmatch(rf"{re.escape(own)}-[\w.-]+", name) is not None
-    require(is_own, f"the {what} {name!r} is not this run's")
+        require_own_name(self, self.volume, "volume")
 
 
 def _is_address(word: str) -> bool:

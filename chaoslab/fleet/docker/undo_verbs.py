@@ -18,7 +18,7 @@ from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import labels
-from chaoslab.fleet.docker.engine.labels import LABEL_RUN, own_name
+from chaoslab.fleet.docker.engine.labels import LABEL_RUN
 from chaoslab.fleet.docker.undo_facts import (
     ContainerFacts,
     LimitFacts,
@@ -26,6 +26,7 @@ from chaoslab.fleet.docker.undo_facts import (
     RunResourcesFacts,
     StoreFacts,
 )
+from chaoslab.fleet.run_name import own_name
 from chaoslab.undo.harness import is_in_progress
 from chaoslab.undo.log import may_have_open_undos
 from chaoslab.undo.verbs import (

@@ -10,6 +10,7 @@ from typing import Final
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.parts import mapping
+from chaoslab.fleet.run_name import own_name
 
 LABEL_RUN: Final = "chaoslab/run"
 LABEL_NODE: Final = "chaoslab/node"
@@ -47,11 +48,6 @@ DELETE_LEASE: Final = "delete_lease"
 """server, context, namespace, run: give back the lease of a namespace."""
 
 _LABEL_MOST: Final = 63
-
-
-def own_name(run: str) -> str:
-    """Name of the run's owner Job, with which the names of all its objects begin."""
-    return f"chaoslab-{run}"
 
 
 def object_name(run: str, *words: str) -> str:

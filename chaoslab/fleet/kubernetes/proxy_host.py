@@ -28,7 +28,7 @@ from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT, PROXY, ProxyMani
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS, SECRETS
 from chaoslab.fleet.kubernetes.watch import Watch
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import own_name, run_name
 from chaoslab.links.proxied.host import PlacePort, WithoutRules
 from chaoslab.links.proxied.http_api import Endpoint, await_answer
 
@@ -151,7 +151,7 @@ class PodProxyHost(WithoutRules):
             cluster = self._cluster = self._connect()
             if_it_fails.callback(cluster.close)
             run = run_name(self._directory)
-            owner = cluster.get(JOBS, names.own_name(run))
+            owner = cluster.get(JOBS, own_name(run))
             manifests = ProxyManifests(
                 run=run, directory=str(self._directory), settings=self._settings(),
                 owner=names.uid_of(owner),

@@ -39,7 +39,7 @@ from chaoslab.fleet.kubernetes.resources import (
     Resource,
 )
 from chaoslab.fleet.nodes.arrivals import together
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import own_name, run_name
 from chaoslab.undo.base import UndoLog
 
 _GONE_S: Final = 90.0
@@ -284,7 +284,7 @@ def empty(cluster: Cluster, run: str, *, has_job_sets: bool = False) -> tuple[st
     deleted by its labels.
     """
     first = left = _objects(cluster, run, has_job_sets)
-    cluster.delete(JOBS, names.own_name(run))
+    cluster.delete(JOBS, own_name(run))
     told_s: dict[_Object, float] = {}
     deadline = time.monotonic() + _GONE_S
     while left:

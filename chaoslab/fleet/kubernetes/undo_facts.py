@@ -7,8 +7,8 @@ kubeconfig of the user that undoes: a record names the context and the server th
 import re
 from dataclasses import dataclass, field
 
-from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION, own_name
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.kubernetes.names import JOB_SET_VERSION
+from chaoslab.fleet.run_name import require_own_name, require_own_run
 from chaoslab.links.proxied.undo_verbs import require_injection, require_proxy
 from chaoslab.undo.facts import Facts, require, require_match
 
@@ -42,7 +42,7 @@ class RunFacts(ClusterFacts):
 
     def __post_init__(self) -> None:
         ClusterFacts.__post_init__(self)
-        require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+        require_own_run(self, self.run)
         require(self.job_sets in ("", JOB_SET_VERSION), f"no JobSets of {self.job_sets!r} are made")
 
 
@@ -65,9 +65,7 @@ class PodFacts(ClusterFacts):
 
     def __post_init__(self) -> None:
         ClusterFacts.__post_init__(self)
-        own = own_name(run_name(self.directory))
-        is_own = re.fullmatch(rf"{re.escape(own)}-[a-z0-9.-]+", self.pod) is not None
-        require(is_own, f"the pod {self.pod!r} is not this run's")
+        require_own_name(self, self.pod, "pod")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

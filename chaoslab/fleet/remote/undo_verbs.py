@@ -20,7 +20,7 @@ from chaoslab.fleet.remote.delivery.deliver import Program
 from chaoslab.fleet.remote.host_agent.folder import home
 from chaoslab.fleet.remote.protocol.names import AGENT, END_AGENT, is_interpreter
 from chaoslab.fleet.remote.ssh.access import Access
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import require_own_run
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.facts import Facts, require
 from chaoslab.undo.janitor import find_runs
@@ -50,8 +50,7 @@ class AgentFacts(Facts):
     host_keys: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        own = run_name(self.directory)
-        require(self.run == own, f"run {self.run!r} is not that of {self.directory}, {own}")
+        require_own_run(self, self.run)
         require(is_interpreter(self.python), f"{self.python!r} is no interpreter")
         require(_DIGEST.fullmatch(self.code) is not None, f"{self.code!r} is no SHA-256")
         is_known = _ENVIRONMENT.fullmatch(self.environment) is not None

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.clock import WallClock
-from chaoslab.fleet.kubernetes.names import own_name
 from chaoslab.fleet.kubernetes.resources import JOBS
 from chaoslab.fleet.kubernetes.run_objects import remains
-from chaoslab.fleet.run_name import run_name
+from chaoslab.fleet.run_name import own_name, run_name
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.log import open_undos
 from tests.cluster import Cluster, need_job_sets, small_fleet

@@ -27,11 +27,6 @@ FREE_VOLUME: Final = "free_container_volume"
 """engine, run, volume, image: give a volume that is full room again."""
 
 
-def own_name(run: str) -> str:
-    """Prefix of the names of a run's objects, and name of its network."""
-    return f"chaoslab-{run}"
-
-
 def labels_of(run: str, directory: Path | str) -> Mapping[str, str]:
     """Labels of all that a run makes, by which it is found again."""
     return {
