@@ -10,7 +10,7 @@ when the harness does. The thread carries bytes and decides nothing.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final
@@ -36,8 +36,8 @@ from chaoslab.fleet.docker.run_resources import LABEL_NODE
 from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.incarnation_files import end_by_code
 from chaoslab.fleet.node_output import LOG_BYTES_MOST
-from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
-from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.fleet.nodes.arrivals import Arrival
+from chaoslab.fleet.nodes.incarnation import CarriedIncarnation, Incarnation
 
 _ENDED_S: Final = 10.0
 """Longest time from the end of a container's output to its own end."""
@@ -96,7 +96,7 @@ class EngineContainer(Incarnation):
         )
 
 
-class Container(EngineContainer):
+class Container(EngineContainer, CarriedIncarnation):
     """A started container. `is_over` once its exit was noticed."""
 
     undo_pause, undo_wedge = labels.UNPAUSE, labels.UNWEDGE
@@ -107,11 +107,11 @@ class Container(EngineContainer):
         """Start it. FleetError if it cannot be; then nothing is left of it."""
         super().__init__(spec, incarnation, run_context)
         self.image, self.run_context = image, run_context
+        self._arrivals = run_context.arrivals
         self.engine = run_context.run_resources.engine
         self.limits = run_context.setup.limits
         """Its present limits."""
         self.name = run_context.run_resources.container(spec.name, incarnation)
-        self._is_closing = False
         self._lost_error_bytes = 0
         self.was_out_of_memory = False
         """Whether the engine reports that it was killed out of memory."""
@@ -186,19 +186,14 @@ class Container(EngineContainer):
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece
             if kind != STDERR:
-                self._hand_over(partial(self.take, chunk))
+                self._hand_over(Arrival(observe=partial(self.take, chunk)))
                 continue
             written_bytes = 0
             with suppress(OSError, ValueError):  # a full disk, or closed: exit.json says so
                 written_bytes = self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
             kept_bytes += written_bytes
             self._lost_error_bytes += len(chunk) - written_bytes
-        self._hand_over(self.finish)
-
-    def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
-        """While the queue is full the node waits, as at a full pipe."""
-        arrivals, arrival = self.run_context.arrivals, Arrival(observe=observe)
-        hand_over(arrivals, arrival, lambda: not self._is_closing)
+        self._hand_over(Arrival(observe=self.finish))
 
     def take(self, chunk: bytes) -> list[Observation]:
         """The observations in what it printed."""
@@ -270,24 +265,13 @@ class Container(EngineContainer):
             ending = {**ending_of(seen), "out_of_memory": self.was_out_of_memory}
         except Missing:  # others removed it, and how it ended with it
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
-        self.is_over = True
         self._release()
         lost_bytes = self._output.lost_log_bytes + self._lost_error_bytes
         return self._report_exit(last, ending, lost_bytes)
 
-    def abandon(self) -> None:
-        """Stop reading its output, and record no end of it."""
-        if not self.is_over:
-            self.is_over = True
-            self._release()
-
-    def _release(self) -> None:
-        self._is_closing = True
+    def _close(self) -> None:
         self._stream.close()
         self._meter.close()
-        self._files.log.close()
-        self._errors.close()
-        self.pending_undos.close_all()
 
 
 def ending_of(seen: Seen) -> dict[str, Json]:

@@ -29,7 +29,8 @@ from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pods import Pods, RunContext
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.nodes.arrivals import Arrival, hand_over
+from chaoslab.fleet.nodes.arrivals import Arrival
+from chaoslab.fleet.nodes.incarnation import CarriedIncarnation
 from chaoslab.record.exits import ENDING_SIGNALS
 
 TO_ALL: Final = ENDING_SIGNALS - {"SIGHUP"}
@@ -40,7 +41,7 @@ _STARTING_S: Final = 30.0
 """Time for which a request to a pod waits for its start."""
 
 
-class PodIncarnation(Pods):
+class PodIncarnation(CarriedIncarnation, Pods):
     """A pod of a Job that was created for it, or that the cluster put in the place of an earlier
     pod of the same Job. `is_over` once the end of its pod was noticed.
     """
@@ -64,7 +65,7 @@ class PodIncarnation(Pods):
         FleetError if the server refuses; then nothing is left of it.
         """
         super().__init__(spec, incarnation, run_context)
-        self.run_context = run_context
+        self.run_context, self._arrivals = run_context, run_context.arrivals
         self.cluster = run_context.run_objects.cluster
         own_job = run_context.run_objects.job_of(spec, incarnation)
         self.job = own_job if replacement is None else replacement.job
@@ -179,9 +180,6 @@ class PodIncarnation(Pods):
         self._runs.set()
         self._hand_over(Arrival(error=FleetError(f"{self.spec.name}: {error}")))
         self._hand_over(Arrival(observe=partial(self.finish, None)))
-
-    def _hand_over(self, arrival: Arrival) -> None:
-        hand_over(self.run_context.arrivals, arrival, lambda: not self.is_over)
 
     # ---------------------------------------------------------------- while it runs
 
@@ -318,16 +316,8 @@ class PodIncarnation(Pods):
         self.was_out_of_memory = ending["out_of_memory"] is True
         return self._report_exit(last, ending, self._output.lost_log_bytes)
 
-    def abandon(self) -> None:
-        if not self.is_over:
-            self._release()
-
-    def _release(self) -> None:
-        self.is_over = True
+    def _close(self) -> None:
         self._follower.close()
-        self._files.log.close()
-        self._errors.close()
-        self.pending_undos.close_all()
 
 
 def ending_of(state: PodState | None, sent: Sequence[str]) -> dict[str, Json]:

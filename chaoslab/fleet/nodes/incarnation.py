@@ -21,6 +21,7 @@ from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
 from chaoslab.record.exits import ENDING_SIGNALS
 from chaoslab.undo.base import PendingUndos
 
@@ -183,3 +184,31 @@ class Incarnation(ABC):
         subject: dict[str, Json] = {"node": node, "incarnation": self.incarnation, "pid": pid}
         facts = {**subject, **ending, **self._files.last_words(ending)}
         return [*last, Observation.of(node, read(NodeExited, facts, self.where))]
+
+
+class CarriedIncarnation(Incarnation):
+    """An incarnation whose output another thread carries to the queue of the fleet."""
+
+    _arrivals: Arrivals
+    _errors: FileIO
+    """Log of its complaints."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Stop reading what it prints."""
+
+    def _hand_over(self, arrival: Arrival) -> None:
+        """While the queue is full the node waits, as at a full pipe."""
+        hand_over(self._arrivals, arrival, lambda: not self.is_over)
+
+    def abandon(self) -> None:
+        """Stop reading its output, and record no end of it."""
+        if not self.is_over:
+            self._release()
+
+    def _release(self) -> None:
+        self.is_over = True
+        self._close()
+        self._files.log.close()
+        self._errors.close()
+        self.pending_undos.close_all()
