@@ -27,6 +27,7 @@ from chaoslab.fleet.base import (
     Node,
     NodeSite,
     NodeSpec,
+    host_number,
     known_already,
     not_started,
     say_what_remains,
@@ -205,7 +206,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
 
     def kill_host(self, name: str, host: int) -> None:
         one = self._placed[name]
-        number = one.number_of(host)
+        number = host_number(one.spec, host)
         if one.is_spread:
             self._require_alive(one)
             self._calls.kill_members(one, [number])
@@ -214,7 +215,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
 
     def fail_chip(self, name: str, host: int) -> None:
         one = self._placed[name]
-        number = one.number_of(host)
+        number = host_number(one.spec, host)
         if one.is_spread:
             self._require_alive(one)
             one.tell_end([number])

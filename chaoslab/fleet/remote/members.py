@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import NodeExited, NodeStarted
 from chaoslab.fleet.base import Node, NodeSpec
@@ -75,13 +74,6 @@ class Placed:
                 if self.is_spread
                 else self.spec
             )
-
-    def number_of(self, host: int) -> int:
-        """Number of a host, also when counted from the last. FleetError if it has none such."""
-        count = self.spec.hosts.count if self.spec.hosts is not None else 1
-        if not -count <= host < count:
-            raise FleetError(f"{self.spec.name} has no host {host}: it has {count}")
-        return host % count
 
     def tell_end(self, numbers: Sequence[int]) -> None:
         """These members are told to end now."""
