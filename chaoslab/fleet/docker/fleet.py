@@ -20,7 +20,7 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import EngineReported
-from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine.engine import Engine
@@ -32,11 +32,9 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable
-from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
 SYNCER_PORT: Final = 4600
-_ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 2048
 
 
@@ -138,13 +136,9 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
         if (life := self._latest(name)) is not None:
             life.plug()
 
-    def link(self, name: str, upstream: str) -> Link:
-        """Create a link of the kind that this fleet was given; it finds the syncer by its name."""
-        host, _, port = upstream.rpartition(":")
-        syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
-        if host in _ANYWHERE and syncers:
-            upstream = f"{syncers[0]}:{port}"
-        return super().link(name, upstream)
+    def _address(self, name: str) -> str:
+        """Its name, by which the run's network knows it."""
+        return name
 
     # ---------------------------------------------------------------- incarnations
 

@@ -49,10 +49,8 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import StartsTogether
-from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
-_ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 8192
 _LOOK_S: Final = 0.25
 """Interval of the looks for hosts that are to be killed, while there are any."""
@@ -272,13 +270,9 @@ class KubernetesFleet(
             self._asked.add(name)
         return self._node(name)
 
-    def link(self, name: str, upstream: str) -> Link:
-        """Create a link of the kind that this fleet was given, to the syncer's Service."""
-        host, _, port = upstream.rpartition(":")
-        syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
-        if host in _ANYWHERE and syncers:
-            upstream = f"{self._objects.address(syncers[0])}:{port}"
-        return super().link(name, upstream)
+    def _address(self, name: str) -> str:
+        """Address of its Service, which is made for it."""
+        return self._objects.address(name)
 
     # ---------------------------------------------------------------- incarnations
 

@@ -25,6 +25,7 @@ from chaoslab.fleet.base import (
     Fleet,
     Node,
     NodeSpec,
+    Role,
     host_number,
     known_already,
     not_started,
@@ -52,6 +53,7 @@ from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
 
+_ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _PATIENCE_S: Final = 0.5
 """How long `restart` lets a node that was told to end do so by itself. The harness waits meanwhile,
 so what the others report is stamped late."""
@@ -312,7 +314,18 @@ class NodeFleet(
         return seen
 
     def link(self, name: str, upstream: str) -> Link:
+        """Create a link of the kind that this fleet was given; to a syncer that listens on every
+        address by the one at which others reach it.
+        """
+        host, _, port = upstream.rpartition(":")
+        syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
+        if host in _ANYWHERE and syncers:
+            upstream = f"{self._address(syncers[0])}:{port}"
         return self._node_links.create(name, upstream)
+
+    def _address(self, name: str) -> str:  # noqa: ARG002 - for fleets off this machine
+        """Host by which other nodes reach a node that listens on every address."""
+        return "127.0.0.1"
 
     @property
     def links(self) -> Mapping[str, Link]:
