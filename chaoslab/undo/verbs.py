@@ -86,6 +86,7 @@ def asked(
     *,
     is_safe_during_run: bool = True,
     looks: bool = False,
+    is_last: bool = False,
 ) -> Verb[Any]:
     """A verb that an engine or a cluster carries out: `undo(do, facts)` of this module undoes, its
     `left(do, facts)` says what is left; if nothing answers, that is left.
@@ -101,8 +102,9 @@ def asked(
             return (str(error),)
 
     return Verb(
-        facts=facts, undo=undone, left=left, is_safe_during_run=is_safe_during_run, looks=looks
-    )
+        facts=facts, undo=undone, left=left, is_safe_during_run=is_safe_during_run, looks=looks,
+        is_last=is_last,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

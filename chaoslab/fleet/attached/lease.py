@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -20,9 +21,11 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cleanup import connect_again
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES
+from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import PendingUndos, UndoLog
 
@@ -159,10 +162,19 @@ def release(cluster: Cluster, run: str) -> bool:
     return cluster.delete(LEASES, NAME, uid=uid)
 
 
-def is_taken(cluster: Cluster, run: str) -> bool:
-    """Whether this run has the lease."""
-    there = _found(cluster)
-    return there is not None and _owner(there)[0] == run
+def undo(_do: str, facts: RunFacts) -> tuple[str, ...]:
+    """Delete the lease of a run, if it has it; what was done."""
+    with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
+        was_taken = release(cluster, facts.run)
+    return (f"the lease {NAME} of {facts.namespace}, given back",) if was_taken else ()
+
+
+def left(_do: str, facts: RunFacts) -> tuple[str, ...]:
+    """Whether a run has the lease, in words."""
+    with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
+        there = _found(cluster)
+    is_taken = there is not None and _owner(there)[0] == facts.run
+    return (f"the lease {NAME} of {facts.namespace}",) if is_taken else ()
 
 
 def _found(cluster: Cluster) -> Mapping[str, Json] | None:

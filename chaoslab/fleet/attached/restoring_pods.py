@@ -13,13 +13,11 @@ from typing import Final
 from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.attached import lease
 from chaoslab.fleet.attached.pod_log import look
 from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe
 from chaoslab.fleet.kubernetes.cleanup import connect_again
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 
 _LATE_S: Final = 2.0
 """Delay of a command in a pod if the harness has not seen the pod's end."""
@@ -80,20 +78,6 @@ def resume(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
             f"{node.name} (pod {node.pod}) cannot be resumed: still stopped are {left}"
         )
     return said
-
-
-def give_back(facts: RunFacts) -> tuple[str, ...]:
-    """Delete the lease of a run, if it has it; what was done."""
-    with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
-        was_taken = lease.release(cluster, facts.run)
-    return (f"the lease {lease.NAME} of {facts.namespace}, given back",) if was_taken else ()
-
-
-def lease_left(facts: RunFacts) -> tuple[str, ...]:
-    """Whether a run has the lease, in words."""
-    with closing(connect_again(facts.server, facts.context, facts.namespace)) as cluster:
-        is_taken = lease.is_taken(cluster, facts.run)
-    return (f"the lease {lease.NAME} of {facts.namespace}",) if is_taken else ()
 
 
 @contextmanager

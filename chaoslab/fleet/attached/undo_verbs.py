@@ -5,23 +5,33 @@ release_node   its training thread, which hangs, goes on
 delete_lease   other runs may break the training of a namespace, once its nodes go on
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.attached import restoring
-from chaoslab.fleet.attached.restoring import RELEASE, RESTORE, PodRecipe, ProcessRecipe, Recipe
+from chaoslab.fleet.attached.restoring import (
+    RELEASE,
+    RESTORE,
+    ContainerRecipe,
+    PodRecipe,
+    ProcessRecipe,
+    Recipe,
+)
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.local.private_folder import is_made_for, lies_here
 from chaoslab.undo.facts import NODE, Facts, require, require_match
-from chaoslab.undo.verbs import Healed, Maintenance, Verb, by_module
+from chaoslab.undo.verbs import Healed, Maintenance, Verb, asked, by_module
 
-_CONTAINERS: Final = "chaoslab.fleet.attached.restoring_containers"
-"""Module that needs the engine's SDK."""
-_PODS: Final = "chaoslab.fleet.attached.restoring_pods"
-"""Module that needs lightkube."""
+_MODULES: Final[Mapping[type[Recipe], str]] = {
+    ProcessRecipe: "chaoslab.fleet.attached.restoring",
+    ContainerRecipe: "chaoslab.fleet.attached.restoring_containers",
+    PodRecipe: "chaoslab.fleet.attached.restoring_pods",
+}
+"""Module that brings a node back; the second needs the engine's SDK, the third lightkube."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,52 +65,30 @@ class NodeFacts(Facts):
         return restoring.read(folder, self.node) if folder.is_dir() else None
 
 
-def _restore(facts: NodeFacts) -> Healed:
+def _by_recipe(do: Literal["restore", "release", "lacks"], facts: NodeFacts) -> tuple[str, ...]:
     recipe = facts.recipe
-    if recipe is None:
-        return Healed()
-    if not isinstance(recipe, ProcessRecipe):
-        return Healed(actions=_elsewhere("restore", recipe))
-    restoring.await_end(facts.pid, facts.start_ticks)
-    if facts.pid and recipe.rank is not None:
-        restoring.await_answer(recipe, facts.pid)
-    return Healed(actions=(*restoring.end_left(recipe, facts.left), *restoring.restore(recipe)))
+    return () if recipe is None else by_module(_MODULES[type(recipe)], do, recipe)
+
+
+def _restore(facts: NodeFacts) -> Healed:
+    recipe, ended = facts.recipe, tuple[str, ...]()
+    if isinstance(recipe, ProcessRecipe):
+        restoring.await_end(facts.pid, facts.start_ticks)
+        if facts.pid and recipe.rank is not None:
+            restoring.await_answer(recipe, facts.pid)
+        ended = restoring.end_left(recipe, facts.left)
+    return Healed(actions=(*ended, *_by_recipe("restore", facts)))
 
 
 def _release(facts: NodeFacts) -> Healed:
-    recipe = facts.recipe
-    if recipe is None:
-        return Healed()
-    if not isinstance(recipe, ProcessRecipe):
-        return Healed(actions=_elsewhere("release", recipe))
-    return Healed(actions=restoring.release(recipe))
+    return Healed(actions=_by_recipe("release", facts))
 
 
 def _left(facts: NodeFacts) -> tuple[str, ...]:
     try:
-        recipe = facts.recipe
-        if recipe is None:
-            return ()
-        if not isinstance(recipe, ProcessRecipe):
-            return _elsewhere("lacks", recipe)
-        return restoring.lacks(recipe)
+        return _by_recipe("lacks", facts)
     except FleetError as error:
         return (str(error),)
-
-
-def _give_back(facts: RunFacts) -> Healed:
-    return Healed(actions=by_module(_PODS, "give_back", facts))
-
-
-def _lease_left(facts: RunFacts) -> tuple[str, ...]:
-    try:
-        return by_module(_PODS, "lease_left", facts)
-    except FleetError as error:
-        return (str(error),)
-
-
-def _elsewhere(do: Literal["restore", "release", "lacks"], recipe: Recipe) -> tuple[str, ...]:
-    return by_module(_PODS if isinstance(recipe, PodRecipe) else _CONTAINERS, do, recipe)
 
 
 MAINTENANCE = Maintenance(
@@ -109,6 +97,13 @@ MAINTENANCE = Maintenance(
         RELEASE: Verb(
             facts=NodeFacts, undo=_release, left=_left, is_safe_during_run=True, looks=False
         ),
-        DELETE_LEASE: Verb(facts=RunFacts, undo=_give_back, left=_lease_left, is_last=True),
+        DELETE_LEASE: asked(
+            "chaoslab.fleet.attached.lease",
+            DELETE_LEASE,
+            RunFacts,
+            is_safe_during_run=False,
+            looks=True,
+            is_last=True,
+        ),
     }
 )

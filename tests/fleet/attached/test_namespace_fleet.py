@@ -38,7 +38,8 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespace]:
     made = FakeNamespace(tmp_path)
-    monkeypatch.setattr(restoring_pods, "connect_again", lambda *_: _Kept(made))
+    for module in (restoring_pods, lease):
+        monkeypatch.setattr(module, "connect_again", lambda *_: _Kept(made))
     monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
     monkeypatch.setattr(fleet_module, "_RETURN_S", 0.01)
     for module, name in ((pod_log, "_AGAIN_S"), (pod_log, "_AWAY_S"), (watch, "_AGAIN_S")):
