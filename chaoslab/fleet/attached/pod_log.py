@@ -10,7 +10,6 @@ started in the same pod: whose it is, is asked once more before its first line i
 import queue
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -19,14 +18,12 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.pod_search import NodePod
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
-from chaoslab.fleet.kubernetes.log_follower import LogPosition
+from chaoslab.fleet.kubernetes.log_follower import LogPosition, log_lines
 from chaoslab.fleet.kubernetes.pod_state import PodState, previous_of, state_of
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.nodes.arrivals import drained
 
-_SILENT_S: Final = 10.0
-"""A stream without a byte for this long is opened again: perhaps it hangs."""
 _AGAIN_S: Final = 0.2
 _AWAY_S: Final = 1.0
 _REST_S: Final = 20.0
@@ -65,7 +62,7 @@ def look(cluster: Cluster, node: NodePod) -> Life:
 def past_of(cluster: Cluster, node: NodePod, position: LogPosition) -> Past:
     """Output until now, and its position. FleetError if the container has ended meanwhile."""
     past = Past()
-    for line in _lines(cluster, node):
+    for line in log_lines(cluster, node.pod, node.container):
         if (text := position.new(line)) is not None:
             past.take(text + b"\n")
     if look(cluster, node).is_over:
@@ -140,7 +137,10 @@ class PodLog:
             self._position.reopen()
             since = self._position.since
         is_its_own = False
-        for line in _lines(self._cluster, self._node, since, life, follow=follow):
+        for line in log_lines(
+            self._cluster, self._node.pod, self._node.container, since,
+            follow=follow, is_previous=life.is_previous,
+        ):  # fmt: skip
             is_its_own = is_its_own or self._is_still(life)
             if self._is_closed or not is_its_own:
                 return False
@@ -153,22 +153,3 @@ class PodLog:
         """Whether the log that was asked for is that of this life."""
         now = look(self._cluster, self._node)
         return now.state is not None and now.is_previous == life.is_previous
-
-
-def _lines(
-    cluster: Cluster,
-    node: NodePod,
-    since: str = "",
-    life: Life | None = None,
-    *,
-    follow: bool = False,
-) -> Iterator[bytes]:
-    """Lines of its log with their times. FleetError as of `Cluster.lines`."""
-    params = {"timestamps": "true", "container": node.container}
-    if since:
-        params["sinceTime"] = since
-    if life is not None and life.is_previous:
-        params["previous"] = "true"
-    if follow:
-        params["follow"] = "true"
-    return cluster.lines(PODS, node.pod, params, silent_s=_SILENT_S)

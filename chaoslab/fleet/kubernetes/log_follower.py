@@ -14,13 +14,14 @@ in nanoseconds, and the log is asked for from the second of the last line on. It
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from math import inf
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.manifests import CONTAINER
 from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods
 from chaoslab.fleet.kubernetes.refusals import Missing
@@ -91,6 +92,28 @@ class LogPosition:
         self._last, self._of_last, self._seen_again = at, 1, 1
         self.since = seconds + zone
         return text
+
+
+def log_lines(
+    cluster: Cluster,
+    pod: str,
+    container: str,
+    since: str = "",
+    *,
+    follow: bool = False,
+    is_previous: bool = False,
+) -> Iterator[bytes]:
+    """Lines of a container's log with their times; `is_previous`: of its last life. FleetError as
+    of `Cluster.lines`.
+    """
+    params = {"timestamps": "true", "container": container}
+    if since:
+        params["sinceTime"] = since
+    if is_previous:
+        params["previous"] = "true"
+    if follow:
+        params["follow"] = "true"
+    return cluster.lines(PODS, pod, params, silent_s=_SILENT_S)
 
 
 class LogFollower:
@@ -205,17 +228,13 @@ class LogFollower:
 
         Whether the server showed it to its end.
         """
-        params = {"timestamps": "true", "container": "node"}
-        if follow:
-            params["follow"] = "true"
-        if since := self._position.since:
-            params["sinceTime"] = since
-        self._position.reopen()
+        position, pod = self._position, self.pod
+        position.reopen()
         try:
-            for line in self._cluster.lines(PODS, self.pod, params, silent_s=_SILENT_S):
+            for line in log_lines(self._cluster, pod, CONTAINER, position.since, follow=follow):
                 if self.is_closing:
                     return False
-                if (text := self._position.new(line)) is not None:
+                if (text := position.new(line)) is not None:
                     self._followed.pod_printed(text + b"\n")
         except Missing:
             return True
