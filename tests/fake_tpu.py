@@ -25,7 +25,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from chaoslab.fleet.tpu.accelerators import accelerator
+from chaoslab.fleet.remote.slices import accelerator
 
 State = tpu_v2.Node.State
 Health = tpu_v2.Node.Health

@@ -32,7 +32,7 @@ FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
         "docker": "chaoslab.fleet.docker.settings:Docker",
         "kubernetes": "chaoslab.fleet.kubernetes.settings:Kubernetes",
         "ssh": "chaoslab.fleet.remote.settings:Ssh",
-        "tpu-vm": "chaoslab.fleet.tpu_vm.settings:TpuVm",
+        "tpu-vm": "chaoslab.fleet.tpu.settings:TpuVm",
         "processes": "chaoslab.fleet.attached.settings:Processes",
         "compose": "chaoslab.fleet.attached.settings:Compose",
         "namespace": "chaoslab.fleet.attached.settings:Namespace",

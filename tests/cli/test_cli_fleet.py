@@ -16,9 +16,10 @@ from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
 from chaoslab.cli.main import main
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import ExitCode
 from chaoslab.fleet.tpu.lifecycle import bring_up
-from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL
+from chaoslab.fleet.tpu.states import FLEET, NODE, UNTIL
 from tests.fake_tpu import FakeCloud, Refused, served
 
 TEXT = """\
@@ -163,11 +164,12 @@ def test_a_request_that_fails_after_it_was_accepted_ends_it_with_the_reason(flee
 def test_what_a_crashed_up_has_requested_is_taken_down(
     fleet: Called, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    class Crash(WallClock):
+        def sleep_until(self, time_s: float) -> None:
+            raise KeyboardInterrupt
 
     fleet.fake.times.queue_s = 3600.0
-    monkeypatch.setattr("chaoslab.cli.upkeep.slices.bring_up", partial(bring_up, sleep=crash))
+    monkeypatch.setattr("chaoslab.cli.upkeep.slices.bring_up", partial(bring_up, clock=Crash()))
     fleet("up", "--yes")
     assert len(fleet.fake.queue) == 2
     down = fleet("down", "--yes")
@@ -199,8 +201,8 @@ def test_only_one_process_works_with_the_slices_of_a_fleet(fleet: Called, tmp_pa
     fleet("status")
     program = (
         "import sys; from pathlib import Path; from chaoslab.fleet.remote.inventory import load;"
-        "from chaoslab.fleet.tpu.claim import claim;"
-        f"claim(load(Path({str(tmp_path / 'fleet.yaml')!r})).require_cloud());"
+        "from chaoslab.fleet.tpu.lifecycle import claim;"
+        f"claim(load(Path({str(tmp_path / 'fleet.yaml')!r})));"
         "print('has it', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

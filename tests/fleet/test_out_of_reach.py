@@ -7,7 +7,7 @@ the clock of their connections goes forward at a test's word.
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -26,15 +26,14 @@ from chaoslab.fleet.remote.contact import OutOfReach, Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.links import AgentLinks, AgentProxyHost
 from chaoslab.fleet.remote.protocol.reach import HostAddress
-from chaoslab.fleet.slices.repair import RepairLimits
-from chaoslab.fleet.tpu_vm.fleet import TpuVmFleet
+from chaoslab.fleet.tpu.fleet import TpuVmFleet
 from chaoslab.links.proxied import embedded
 from chaoslab.links.proxied import links as proxied_links
 from tests.contracts.fleet_kit import wait_until
 from tests.fleet.fake_agents import FakeHost, fake_ground
 from tests.fleet.local_stage import Remembered
-from tests.fleet.slices.fake_provider import FakeProvider
 from tests.fleet.test_local import learner
+from tests.fleet.tpu.fake_provider import FakeProvider
 
 EVER_S = 1e6
 SOON = Terms(lease_s=EVER_S, lost_s=EVER_S, answer_s=0.1)
@@ -115,7 +114,8 @@ def make(tmp_path: Path, undo_log: Remembered, monkeypatch: pytest.MonkeyPatch) 
             ground = fake_ground(hosts, terms, place)
             fleet = kind(tmp_path, WallClock(), kind="ssh", undo_log=undo_log, ground=ground)
             if isinstance(fleet, TpuVmFleet):
-                use(fleet, FakeProvider())
+                fleet.look_s = 0.05
+                fleet.use_slices(FakeProvider(), no_delivery)
             far = Far(fleet, hosts)
             for module in (client, contact):
                 monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=far.now_s))
@@ -137,13 +137,8 @@ def _be_heard(hosts: list[FakeHost]) -> None:
         host.is_mute = False
 
 
-def use(fleet: TpuVmFleet, provider: FakeProvider) -> None:
-    async def bring(name: str, hosts: Any) -> list[HostAddress]:
-        return [HostAddress(address=one.address) for one in hosts]
-
-    fleet.look_every_s = 0.05
-    fleet.use_slices(provider, RepairLimits(), fleet._clock)
-    fleet.use_hosts(bring)
+async def no_delivery(name: str, hosts: Sequence[HostAddress]) -> None:
+    """The hosts have all they need."""
 
 
 def test_a_node_on_a_silent_host_is_in_an_unknown_state_and_no_fault_is_waited_for(

@@ -8,7 +8,7 @@ import pytest
 from chaoslab.faults.network_wan import NetworkTrace
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.remote.settings import Ssh
-from chaoslab.fleet.tpu_vm.settings import TpuVm
+from chaoslab.fleet.tpu.settings import TpuVm
 from chaoslab.plan.model import FaultPlan, FleetSpec, Stop, Training
 from chaoslab.prepare.named_files import NamesFiles, digest
 from chaoslab.sim.settings import Sim

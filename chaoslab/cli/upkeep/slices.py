@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -14,16 +14,13 @@ from rich.text import Text
 
 from chaoslab.cli.commands.options import duration
 from chaoslab.cli.commands.output import examples, json_option, print_result, table
-from chaoslab.core.errors import AbilityError, ExitCode, PlanError
+from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration
-from chaoslab.fleet.provider import Condition, SliceReport
-from chaoslab.fleet.remote.inventory import load
-from chaoslab.fleet.tpu.claim import claim
-from chaoslab.fleet.tpu.inventory import Cloud
-from chaoslab.fleet.tpu.lifecycle import GONE, bring_up, is_expired, take_down
-from chaoslab.fleet.tpu.owned import Owned
-from chaoslab.fleet.tpu.provider import TpuProvider
+from chaoslab.fleet.remote.inventory import Inventory, load
+from chaoslab.fleet.tpu.lifecycle import bring_up, claim, take_down
+from chaoslab.fleet.tpu.provider import TpuProvider, open_provider
+from chaoslab.fleet.tpu.states import LOST, Condition, SliceReport
 
 _DELETE_S = 600.0
 _DOWN = "run `chaoslab doctor slices down`"
@@ -79,25 +76,23 @@ def up(
     Requests stay in the queue until `repair.wait` is over.
     Only one process of a machine may bring a fleet up or down, or run on it.
     """
-    with _named(inventory):
-        cloud = load(inventory).require_cloud()
-    claim(cloud)
-    with _named(inventory), _provider(cloud) as provider:
+    with _opened(inventory, claims=True) as provider:
         before = provider.look()
         missing = [one.node for one in before if one.condition is not Condition.UP]
         if why := provider.why_not():
             raise PlanError(f"{why}: {_DOWN} first", key="lifetime")
         if missing:
-            click.echo(_offered(cloud), err=True)
+            click.echo(_offered(provider.inventory), err=True)
             _agree(f"Create or start {', '.join(missing)}?", is_agreed=is_agreed)
         try:
-            reports = bring_up(provider, within_s=wait or cloud.repair.wait_s, told=_say)
+            within_s = wait or provider.inventory.repair.wait_s
+            reports = bring_up(provider, within_s=within_s, told=_say)
         except KeyboardInterrupt:
             click.echo(f"chaoslab: {_STAYS}", err=True)
             raise
     again = f"chaoslab run PLAN --fleet tpu-vm --inventory {shlex.quote(str(inventory))}"
     late = [one for one in reports if one.condition is not Condition.UP]
-    wrong = late + [one for one in reports if one not in late and not one.is_as_written]
+    wrong = late + [one for one in reports if one not in late and one.difference]
     print_result(
         {"slices": [_report_json(one) for one in reports]},
         _reports_page(reports),
@@ -129,29 +124,27 @@ def status(context: click.Context, *, inventory: Path, as_json: bool) -> None:
     Exit code 1 if one of them is not up or not as the inventory says, if the fleet has others than
     these, or if their time is over.
     """
-    with _named(inventory):
-        cloud = load(inventory).require_cloud()
-    with _named(inventory), _provider(cloud) as provider:
+    with _opened(inventory) as provider:
         owned, reports = provider.owned(), provider.look()
     expired = _expired(owned)
     ends_s = min((one.ends_s for one in owned), default=math.inf)
     strays = _strays(owned, reports)
     lines: list[RenderableType] = [_reports_page(reports)]
     lines += [Text(_sentence(one), style="yellow") for one in reports if one.detail]
-    lines += [Text(f"{one.id} in {one.zone} is not the slice of any learner in the inventory: "
-                   f"{_DOWN}", style="yellow") for one in strays]  # fmt: skip
+    lines += [Text(f"{one.resource} in {one.zone} is not the slice of any learner in the "
+                   f"inventory: {_DOWN}", style="yellow") for one in strays]  # fmt: skip
     if math.isfinite(ends_s):
         lines.append(Text(time.strftime("they may exist until %F %R UTC", time.gmtime(ends_s))))
-    lines += [Text(f"the time of {one.id} is over: {_DOWN}", style="yellow")
+    lines += [Text(f"the time of {one.resource} is over: {_DOWN}", style="yellow")
               for one in expired]  # fmt: skip
     value: Mapping[str, Json] = {
         "slices": [_report_json(one) for one in reports],
         "until": ends_s if math.isfinite(ends_s) else None,
-        "expired": [one.id for one in expired],
-        "strays": [one.id for one in strays],
+        "expired": [one.resource for one in expired],
+        "strays": [one.resource for one in strays],
     }
     print_result(value, Group(*lines), as_json=as_json)
-    is_right = all(one.condition is Condition.UP and one.is_as_written for one in reports)
+    is_right = all(one.condition is Condition.UP and not one.difference for one in reports)
     is_well = is_right and not (expired or strays)
     context.exit(ExitCode.PASS if is_well else ExitCode.FAIL)
 
@@ -182,52 +175,37 @@ def down(
     Looks in the zones of INVENTORY. What lacks the label chaoslab-fleet with the name of the fleet
     is not touched, whatever it is called. Exit code 4 if something is still there.
     """
-    with _named(inventory):
-        cloud = load(inventory).require_cloud()
-    claim(cloud)
-    with _named(inventory), _provider(cloud) as provider:
+    with _opened(inventory, claims=True) as provider:
         owned = provider.owned()
         doomed = _expired(owned) if is_expired_only else owned
-        left: list[tuple[Owned, str]] = []
+        left: list[tuple[SliceReport, str]] = []
         if doomed:
-            names = ", ".join(one.id for one in doomed)
-            _agree(f"Delete {names} in {cloud.project}?", is_agreed=is_agreed)
+            names = ", ".join(one.resource for one in doomed)
+            _agree(f"Delete {names} in {provider.inventory.project}?", is_agreed=is_agreed)
             left = take_down(provider, doomed, within_s=_DELETE_S)
-    still_there = [one.id for one, _ in left]
-    gone = [one.id for one in doomed if one.id not in still_there]
+    still_there = [one.resource for one, _ in left]
+    gone = [one.resource for one in doomed if one.resource not in still_there]
     told = f"deleted: {', '.join(gone)}" if gone else "nothing to delete"
     print_result({"deleted": gone, "left": still_there}, Text(told), as_json=as_json)
     for one, why in left:
-        words = f"{one.id} in {one.zone} is still {one.condition.value}{why and f' ({why})'}"
+        words = f"{one.resource} in {one.zone} is still {one.condition.value}{why and f' ({why})'}"
         click.echo(f"chaoslab: {words}", err=True)
     context.exit(ExitCode.BROKEN if left else ExitCode.PASS)
 
 
 @contextmanager
-def _named(inventory: Path) -> Iterator[None]:
-    """The file is named by each PlanError that names a key of it."""
+def _opened(path: Path, *, claims: bool = False) -> Iterator[TpuProvider]:
+    """The provider of an inventory, which is named by each PlanError that names a key of it."""
     try:
-        yield
+        inventory = load(path)
+        with closing(open_provider(inventory)) as provider:
+            if claims:
+                claim(inventory)
+            yield provider
     except PlanError as error:
         if error.where or not error.key:
             raise
-        raise PlanError(error.message, where=str(inventory), key=error.key) from error
-
-
-@contextmanager
-def _provider(cloud: Cloud) -> Iterator[TpuProvider]:
-    """AbilityError without the client library or credentials."""
-    try:
-        from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # needs google
-    except ImportError as error:
-        raise AbilityError(
-            f"the Cloud TPU client is not installed ({error}): pip install 'chaoslab[tpu]'"
-        ) from error
-    api = CloudTpu(cloud.project, endpoint=cloud.endpoint)
-    try:
-        yield TpuProvider(cloud, api)
-    finally:
-        api.close()
+        raise PlanError(error.message, where=str(path), key=error.key) from error
 
 
 def _agree(question: str, *, is_agreed: bool) -> None:
@@ -239,27 +217,27 @@ def _agree(question: str, *, is_agreed: bool) -> None:
         raise PlanError("nothing was changed")
 
 
-def _strays(owned: Sequence[Owned], reports: Sequence[SliceReport]) -> list[Owned]:
+def _strays(owned: Sequence[SliceReport], reports: Sequence[SliceReport]) -> list[SliceReport]:
     """Slices of the fleet that belong to no learner, and cost or may cost something."""
     known = {one.resource for one in reports}
-    return [one for one in owned if one.id not in known and one.condition not in GONE]
+    return [one for one in owned if one.resource not in known and one.condition not in LOST]
 
 
-def _expired(owned: Sequence[Owned]) -> list[Owned]:
+def _expired(owned: Sequence[SliceReport]) -> list[SliceReport]:
     now_s = time.time()
-    return [one for one in owned if is_expired(one, now_s)]
+    return [one for one in owned if one.ends_s <= now_s]
 
 
 # ---------------------------------------------------------------- what is shown
 
 
-def _offered(cloud: Cloud) -> str:
+def _offered(inventory: Inventory) -> str:
     lines = [
         f"{node}: {entry.type} in {entry.zone}, {entry.accelerator.chips} chips"
         f"{', spot' if entry.spot else ''}"
-        for node, entry in cloud.slices.items()
+        for node, entry in inventory.slices.items()
     ]
-    lines.append(f"for at most {show_duration(cloud.lifetime_s)}, at the prices of the cloud")
+    lines.append(f"for at most {show_duration(inventory.lifetime_s)}, at the prices of the cloud")
     return "\n".join(lines)
 
 

@@ -17,9 +17,16 @@ from typing import Final
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
 from chaoslab.fleet.remote.protocol.names import is_interpreter
+from chaoslab.fleet.remote.slices import (
+    FLEET_NAME,
+    PROJECT,
+    PUBLIC_KEY,
+    RepairLimits,
+    TpuEntry,
+    is_here,
+    require_form,
+)
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
-from chaoslab.fleet.slices.repair import RepairLimits
-from chaoslab.fleet.tpu.inventory import Cloud, TpuEntry
 from chaoslab.plan.file import load_settings
 from chaoslab.plan.model import REGION, SYNCER
 
@@ -165,7 +172,7 @@ class Inventory:
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""
     """Project of the cloud; needed with slices."""
-    lifetime_s: Duration | None = None
+    lifetime_s: Duration = 0.0
     """How long slices may exist; needed with slices."""
     repair: RepairLimits = field(default_factory=RepairLimits)
     """How often slices are replaced, and for how long that is waited for."""
@@ -184,30 +191,34 @@ class Inventory:
                 key="python",
             )
         if self.slices:
-            self.require_cloud()
+            self._require_cloud()
+
+    def _require_cloud(self) -> None:
+        """PlanError if what slices need is missing or wrong."""
+        for key in ("name", "project", "lifetime_s"):
+            if not getattr(self, key):
+                raise PlanError("slices need it: see docs/tpu.md", key=key.removesuffix("_s"))
+        require_form(FLEET_NAME, self.name, "name", "my-fleet (at most 20 letters, digits and -)")
+        require_form(PROJECT, self.project, "project", "my-project")
+        if self.endpoint and not is_here(self.endpoint):
+            raise PlanError(
+                "must be 127.0.0.1:PORT, an emulator on this machine that is spoken to without "
+                f"credentials, got {self.endpoint!r}",
+                key="endpoint",
+            )
+        if self.public_key:
+            require_form(PUBLIC_KEY, self.public_key, "public_key", "ubuntu:ssh-ed25519 AAAA… me")
 
     @property
     def slices(self) -> Mapping[str, TpuEntry]:
         """Slices by learner."""
         return {name: one.tpu for name, one in self.learners.items() if one.tpu is not None}
 
-    def require_cloud(self) -> Cloud:
-        """All that is said of the cloud. PlanError if something is missing, slices included."""
+    def require_slices(self) -> Mapping[str, TpuEntry]:
+        """Slices by learner. PlanError if there are none."""
         if not self.slices:
             raise PlanError("has no entry `tpu`: there is nothing to create", key="learners")
-        needed = {"name": self.name, "project": self.project, "lifetime": self.lifetime_s}
-        missing = [key for key, value in needed.items() if value in ("", None)]
-        if missing or self.lifetime_s is None:
-            raise PlanError("is missing: slices need it, see docs/tpu.md", key=missing[0])
-        return Cloud(
-            name=self.name,
-            project=self.project,
-            slices=self.slices,
-            lifetime_s=self.lifetime_s,
-            repair=self.repair,
-            endpoint=self.endpoint,
-            public_key=self.public_key,
-        )
+        return self.slices
 
     def hosts_of(self, node: str) -> tuple[str, ...]:
         """Hosts of a node, the one of its first process first. KeyError if it has none."""

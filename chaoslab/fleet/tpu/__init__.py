@@ -1,1 +1,1 @@
-"""Cloud TPU slices as hosts of learners: created, watched, broken, repaired and deleted."""
+"""Learners on Cloud TPU slices, which are created, watched, broken, repaired and deleted."""

@@ -10,7 +10,7 @@ something are repeated only where the API recognises a repeated request. Errors 
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import google.auth
@@ -28,9 +28,15 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.fleet.provider import ProviderError, Refusal
-from chaoslab.fleet.tpu.inventory import TpuEntry
-from chaoslab.fleet.tpu.resources import Operation, Request, Slice
+from chaoslab.fleet.remote.slices import TpuEntry
+from chaoslab.fleet.tpu.states import (
+    NODE,
+    Act,
+    ProviderError,
+    Refusal,
+    SliceReport,
+    condition,
+)
 
 CALL_S = 10.0
 """Deadline of one call."""
@@ -47,15 +53,12 @@ class CloudTpu:
     def __init__(self, project: str, *, endpoint: str = "") -> None:
         """AbilityError without credentials. `endpoint`: an emulator on this machine."""
         self.project = project
-        self._channels: list[grpc.Channel] = []
         self._client = tpu_v2.TpuClient(transport=self._transport(TpuGrpcTransport, endpoint))
         self._alpha = tpu_v2alpha1.TpuClient(transport=self._transport(AlphaTransport, endpoint))
 
     def _transport(self, kind: Callable[..., _T], endpoint: str) -> _T:
         if endpoint:
-            channel = grpc.insecure_channel(endpoint)
-            self._channels.append(channel)
-            return kind(channel=channel, credentials=AnonymousCredentials())
+            return kind(channel=grpc.insecure_channel(endpoint), credentials=AnonymousCredentials())
         try:
             credentials, _ = google.auth.default(scopes=_SCOPES)
         except GoogleAuthError as error:
@@ -68,36 +71,34 @@ class CloudTpu:
         """End its connections."""
         self._client.transport.close()
         self._alpha.transport.close()
-        for channel in self._channels:
-            channel.close()
 
     # ---------------------------------------------------------------- reads
 
-    def slices(self, zone: str) -> list[Slice]:
-        """All nodes of a zone, also those of others."""
-        asked = tpu_v2.ListNodesRequest(parent=self._parent(zone))
-        call = self._client.list_nodes
-        pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))
-        return [_slice(one, zone) for page in pages for one in page.nodes]
+    def look(self, zone: str) -> list[SliceReport]:
+        """Reports of all nodes and queued resources of a zone, also those of others, by name."""
+        client, parent = self._client, self._parent(zone)
+        nodes = _pages(client.list_nodes, tpu_v2.ListNodesRequest(parent=parent))
+        slices = {_last(one.name): one for page in nodes for one in page.nodes}
+        queued = tpu_v2.ListQueuedResourcesRequest(parent=parent)
+        queue = _pages(client.list_queued_resources, queued)
+        requests = {_last(one.name): one for page in queue for one in page.queued_resources}
+        return [
+            _report(name, zone, slices.get(name), requests.get(name))
+            for name in sorted({*slices, *requests})
+        ]
 
-    def requests(self, zone: str) -> list[Request]:
-        """All queued resources of a zone, also those of others."""
-        asked = tpu_v2.ListQueuedResourcesRequest(parent=self._parent(zone))
-        call = self._client.list_queued_resources
-        pages = self._repeated(lambda: _whole(call(asked, timeout=CALL_S).pages))
-        return [_request(one, zone) for page in pages for one in page.queued_resources]
-
-    def operation(self, name: str) -> Operation:
-        """State of an operation."""
-        asked = operations_pb2.GetOperationRequest(name=name)
-        found = self._repeated(lambda: self._client.get_operation(asked, timeout=CALL_S))
-        failed = found.done and found.HasField("error")
-        return Operation(
-            name=name,
-            is_done=found.done,
-            refusal=_refusal_of_code(found.error.code) if failed else None,
-            detail=found.error.message if failed else "",
-        )
+    def error_of(self, operation: str) -> str | None:
+        """Error of an operation that has ended, empty without one; None while it goes on."""
+        asked = operations_pb2.GetOperationRequest(name=operation)
+        try:
+            found = _repeated(lambda: self._client.get_operation(asked, timeout=CALL_S))
+        except ProviderError as error:
+            if error.refusal is not Refusal.ABSENT:  # old ones are forgotten
+                raise
+            return ""
+        if not found.done:
+            return None
+        return f"{found.error.message} ({found.error.code})" if found.HasField("error") else ""
 
     def host_keys(self, zone: str, slice_id: str) -> list[tuple[str, ...]]:
         """Public host keys that the hosts of a slice have published, worker 0 first; none of a
@@ -107,7 +108,7 @@ class CloudTpu:
             name=f"{self._parent(zone)}/nodes/{slice_id}", query_path=_HOST_KEYS
         )
         try:
-            found = self._repeated(lambda: self._client.get_guest_attributes(asked, timeout=CALL_S))
+            found = _repeated(lambda: self._client.get_guest_attributes(asked, timeout=CALL_S))
         except ProviderError as error:
             if error.refusal is Refusal.ABSENT:
                 return []
@@ -123,19 +124,19 @@ class CloudTpu:
         self,
         entry: TpuEntry,
         *,
-        request_id: str,
         slice_id: str,
         labels: Mapping[str, str],
         public_key: str,
         within_s: float,
     ) -> str:
-        """Queue a request for one slice; returns the name of the operation.
+        """Queue a request for one slice, of the same name; returns the name of the operation.
 
         The request fails by itself when it was not served `within_s`.
         """
-        node = _node(entry, labels, public_key)
         parent = self._parent(entry.zone)
-        spec = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=parent, node_id=slice_id, node=node)
+        spec = tpu_v2.QueuedResource.Tpu.NodeSpec(
+            parent=parent, node_id=slice_id, node=_node(entry, labels, public_key)
+        )
         queued = tpu_v2.QueuedResource(
             tpu=tpu_v2.QueuedResource.Tpu(node_spec=[spec]),
             queueing_policy=tpu_v2.QueuedResource.QueueingPolicy(
@@ -149,70 +150,71 @@ class CloudTpu:
             queued.reservation_name = f"{parent}/reservations/{entry.reservation}"
         asked = tpu_v2.CreateQueuedResourceRequest(
             parent=parent,
-            queued_resource_id=request_id,
+            queued_resource_id=slice_id,
             queued_resource=queued,
             request_id=str(uuid.uuid4()),
         )
-        return self._name(self._repeated(
-            lambda: self._client.create_queued_resource(asked, timeout=CALL_S)))  # fmt: skip
+        return _repeated(lambda: _begun(self._client.create_queued_resource(asked, timeout=CALL_S)))
 
-    def delete_request(self, zone: str, request_id: str) -> str:
-        """Delete a queued resource with its slices."""
+    def delete_request(self, zone: str, slice_id: str) -> str:
+        """Delete a queued resource with its slice."""
         asked = tpu_v2.DeleteQueuedResourceRequest(
-            name=f"{self._parent(zone)}/queuedResources/{request_id}",
+            name=f"{self._parent(zone)}/queuedResources/{slice_id}",
             request_id=str(uuid.uuid4()),
             force=True,
         )
-        return self._name(self._repeated(
-            lambda: self._client.delete_queued_resource(asked, timeout=CALL_S)))  # fmt: skip
+        return _repeated(lambda: _begun(self._client.delete_queued_resource(asked, timeout=CALL_S)))
 
-    def delete_slice(self, zone: str, slice_id: str) -> str:
-        """Delete a node; its queued resource stays."""
-        return self._change(self._client.delete_node, tpu_v2.DeleteNodeRequest, zone, slice_id)
-
-    def stop_slice(self, zone: str, slice_id: str) -> str:
-        """Stop a node."""
-        return self._change(self._client.stop_node, tpu_v2.StopNodeRequest, zone, slice_id)
-
-    def start_slice(self, zone: str, slice_id: str) -> str:
-        """Start a node that is stopped."""
-        return self._change(self._client.start_node, tpu_v2.StartNodeRequest, zone, slice_id)
-
-    def simulate_maintenance(self, zone: str, slice_id: str) -> str:
-        """Let the API simulate a maintenance event on worker 0 of a node."""
-        return self._change(
-            self._alpha.simulate_maintenance_event,
-            tpu_v2alpha1.SimulateMaintenanceEventRequest,
-            zone,
-            slice_id,
-        )
-
-    def _change(
-        self, call: Callable[..., Any], request: Callable[..., Any], zone: str, slice_id: str
-    ) -> str:
+    def do(self, act: Act, zone: str, slice_id: str) -> str:
+        """Do this to a node."""
+        call, request = {
+            Act.TAKE: (self._client.delete_node, tpu_v2.DeleteNodeRequest),
+            Act.STOP: (self._client.stop_node, tpu_v2.StopNodeRequest),
+            Act.START: (self._client.start_node, tpu_v2.StartNodeRequest),
+            Act.MAINTAIN: (
+                self._alpha.simulate_maintenance_event,
+                tpu_v2alpha1.SimulateMaintenanceEventRequest,
+            ),
+        }[act]
         asked = request(name=f"{self._parent(zone)}/nodes/{slice_id}")
-        return self._name(_told(lambda: call(asked, timeout=CALL_S)))
+        return _told(lambda: _begun(call(asked, timeout=CALL_S)))
 
     # ---------------------------------------------------------------- inside
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self.project}/locations/{zone}"
 
-    @staticmethod
-    def _name(operation: Any) -> str:
-        return str(operation.operation.name)
 
-    @staticmethod
-    def _repeated(call: Callable[[], _T]) -> _T:
-        """Repeat it while the service is unavailable, at most for the time of one call."""
-        until_s = time.monotonic() + CALL_S
-        while True:
-            try:
-                return _told(call)
-            except ProviderError as error:
-                if error.refusal is not Refusal.UNAVAILABLE or time.monotonic() >= until_s:
-                    raise
-                time.sleep(_AGAIN_S)
+def _pages(call: Callable[..., Any], asked: Any) -> list[Any]:
+    """All pages of a listing. ProviderError if the service could not look everywhere: what it does
+    not list may be there.
+    """
+
+    def whole() -> list[Any]:
+        found = list(call(asked, timeout=CALL_S).pages)
+        if places := [place for page in found for place in page.unreachable]:
+            raise ProviderError(
+                Refusal.UNAVAILABLE, f"Cloud TPU API: it does not reach {', '.join(places)}"
+            )
+        return found
+
+    return _repeated(whole)
+
+
+def _begun(operation: Any) -> str:
+    return str(operation.operation.name)
+
+
+def _repeated(call: Callable[[], _T]) -> _T:
+    """Repeat it while the service is unavailable, at most for the time of one call."""
+    until_s = time.monotonic() + CALL_S
+    while True:
+        try:
+            return _told(call)
+        except ProviderError as error:
+            if error.refusal is not Refusal.UNAVAILABLE or time.monotonic() >= until_s:
+                raise
+            time.sleep(_AGAIN_S)
 
 
 def _told(call: Callable[[], _T]) -> _T:
@@ -222,18 +224,6 @@ def _told(call: Callable[[], _T]) -> _T:
         raise ProviderError(_refusal(error), f"Cloud TPU API: {error.message}") from error
     except GoogleAuthError as error:
         raise ProviderError(Refusal.DENIED, f"Google credentials: {error}") from error
-
-
-def _whole(pages: Iterable[Any]) -> list[Any]:
-    """All pages of a listing. ProviderError if the service could not look everywhere: what it does
-    not list may be there.
-    """
-    found = list(pages)
-    if places := [place for page in found for place in page.unreachable]:
-        raise ProviderError(
-            Refusal.UNAVAILABLE, f"Cloud TPU API: it does not reach {', '.join(places)}"
-        )
-    return found
 
 
 _BY_STATUS: Mapping[grpc.StatusCode, Refusal] = {
@@ -257,11 +247,6 @@ def _refusal(error: exceptions.GoogleAPICallError) -> Refusal:
     return _BY_STATUS.get(error.grpc_status_code, Refusal.OTHER)
 
 
-def _refusal_of_code(code: int) -> Refusal:
-    status = next((one for one in grpc.StatusCode if one.value[0] == code), None)
-    return _BY_STATUS.get(status, Refusal.OTHER) if status else Refusal.OTHER
-
-
 def _node(entry: TpuEntry, labels: Mapping[str, str], public_key: str) -> tpu_v2.Node:
     metadata = {"enable-guest-attributes": "TRUE"}
     if public_key:
@@ -281,40 +266,39 @@ def _node(entry: TpuEntry, labels: Mapping[str, str], public_key: str) -> tpu_v2
     )
 
 
-def _slice(node: tpu_v2.Node, zone: str) -> Slice:
-    return Slice(
-        id=_last(node.name),
-        zone=zone,
-        state=node.state.name,
-        health=node.health.name if node.health else "",
-        detail=node.health_description,
-        addresses=tuple(_addresses(node)),
-        labels=dict(node.labels),
-        request=_last(node.queued_resource),
-        is_spot=node.scheduling_config.spot or node.scheduling_config.preemptible,
-        type=node.accelerator_type,
-    )
-
-
-def _addresses(node: tpu_v2.Node) -> Iterator[str]:
-    """External ones where it has them: then it is dialled from outside of the network."""
-    for endpoint in node.network_endpoints:
-        address = endpoint.access_config.external_ip or endpoint.ip_address
-        if address:
-            yield address
-
-
-def _request(queued: tpu_v2.QueuedResource, zone: str) -> Request:
-    specs: Sequence[tpu_v2.QueuedResource.Tpu.NodeSpec] = queued.tpu.node_spec
+def _report(
+    name: str, zone: str, node: tpu_v2.Node | None, queued: tpu_v2.QueuedResource | None
+) -> SliceReport:
+    """Addresses are external ones where there are any: then hosts are dialled from outside."""
+    made, asked = node or tpu_v2.Node(), queued or tpu_v2.QueuedResource()
+    state = made.state.name if node else ""
+    request = asked.state.state.name if queued else ""
+    health = made.health.name if made.health else ""
+    wanted = [made] if node else [one.node for one in asked.tpu.node_spec]
+    labels = dict(wanted[0].labels) if wanted else {}
+    ends = made.network_endpoints
+    addresses = (one.access_config.external_ip or one.ip_address for one in ends)
     initiator = tpu_v2.QueuedResourceState.StateInitiator
-    return Request(
-        id=_last(queued.name),
+    return SliceReport(
+        node=labels.get(NODE, ""),
+        condition=condition(
+            state,
+            request,
+            health=health,
+            is_spot=made.scheduling_config.spot or made.scheduling_config.preemptible,
+            is_by_service=asked.state.state_initiator == initiator.SERVICE,
+        ),
+        resource=name,
         zone=zone,
-        state=queued.state.state.name,
-        is_by_service=queued.state.state_initiator == initiator.SERVICE,
-        detail=queued.state.failed_data.error.message,
-        slices=tuple(one.node_id for one in specs),
-        labels=dict(specs[0].node.labels) if specs else {},
+        type=made.accelerator_type,
+        state=state,
+        health=health,
+        request=request,
+        detail="; ".join(
+            filter(None, (made.health_description, asked.state.failed_data.error.message))
+        ),
+        addresses=tuple(filter(None, addresses)),
+        labels=labels,
     )
 
 

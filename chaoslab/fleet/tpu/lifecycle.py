@@ -1,26 +1,62 @@
-"""Life of a fleet of slices outside of runs: brought up, taken down.
+"""Life of a fleet of slices outside of runs: claimed, brought up, taken down.
 
-    confirmed by a person or --yes ─► bring_up: requested, waited for
-                                      take_down: deleted, and seen to be gone
+    claim ─► confirmed by a person or --yes ─► bring_up: requested, waited for
+                                               take_down: deleted, and seen to be gone
 
-Only what has the fleet's label is deleted.
+One process of a machine at a time creates, replaces or deletes the slices of a fleet: two runs on
+them would each replace what the other has deleted. The lock is the kernel's, on a file below the
+caller's home, and ends with the process however that ends. Between machines nothing keeps two of
+them apart. Only what has the fleet's label is deleted.
 """
 
-import time
+import fcntl
+import os
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
-from typing import Final, TypeVar
+from pathlib import Path
+from typing import Final
 
-from chaoslab.fleet.provider import LASTING, Condition, ProviderError, Refusal, SliceReport
-from chaoslab.fleet.tpu.owned import Owned
+from chaoslab.core.clock import Clock, WallClock
+from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.remote.inventory import Inventory
 from chaoslab.fleet.tpu.provider import TpuProvider
+from chaoslab.fleet.tpu.states import (
+    LASTING,
+    LOST,
+    Act,
+    Condition,
+    ProviderError,
+    Refusal,
+    SliceReport,
+)
 
 _LOOK_S: Final = 3.0
-_T = TypeVar("_T")
-GONE: Final = frozenset(
-    {Condition.ABSENT, Condition.FAILED, Condition.PREEMPTED, Condition.LEAVING}
-)
-"""A slice in such a condition is requested anew."""
+_claimed: Final[dict[Path, int]] = {}
+"""Open files of the claims of this process: closing one would end its claim."""
+
+
+def claim(inventory: Inventory) -> None:
+    """Have the slices of a fleet until this process ends. AbilityError if another process has them.
+
+    Nothing if this process has them already.
+    """
+    words = filter(None, (inventory.project, inventory.name, inventory.endpoint))
+    path = Path.home() / ".chaoslab" / "fleets" / f"{'.'.join(words)}.lock"
+    if path in _claimed:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.read(lock, 32).decode(errors="replace").strip()
+        os.close(lock)
+        raise AbilityError(
+            f"process {owner} works with the slices of {inventory.name}: wait for its end, or end "
+            f"it (a run: `chaoslab halt`) [{error.strerror}]"
+        ) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    _claimed[path] = lock
 
 
 def bring_up(
@@ -28,8 +64,7 @@ def bring_up(
     *,
     within_s: float,
     told: Callable[[SliceReport], None] = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
-    now_s: Callable[[], float] = time.monotonic,
+    clock: Clock | None = None,
 ) -> Sequence[SliceReport]:
     """Request what is missing, start what is stopped, and wait; the last reports, up or not.
 
@@ -37,55 +72,72 @@ def bring_up(
     report that differs from the one before. ProviderError if refused: what was accepted before is
     in its words. While the provider does not answer, it is asked again.
     """
-    requested = _request_missing(provider, max(within_s, provider.cloud.repair.wait_s))
-    until_s = now_s() + within_s
+    requested = _request_missing(provider, max(within_s, provider.inventory.repair.wait_s))
     last: dict[str, SliceReport] = {}
-    while True:
-        reports = _retried(provider.look, until_s, sleep, now_s)
-        for one in reports:
+
+    def are_settled() -> bool:
+        for one in provider.look():
             if one != last.get(one.node):
                 told(one)
             last[one.node] = one
-        if all(_is_settled(one, requested) for one in reports) or now_s() >= until_s:
-            return reports
-        sleep(_LOOK_S)
+        return all(_is_settled(one, requested) for one in last.values())
+
+    _ask_until(are_settled, within_s, clock or WallClock())
+    return list(last.values())
 
 
 def take_down(
     provider: TpuProvider,
-    doomed: Collection[Owned],
+    doomed: Collection[SliceReport],
     *,
     within_s: float,
-    sleep: Callable[[float], None] = time.sleep,
-    now_s: Callable[[], float] = time.monotonic,
-) -> list[tuple[Owned, str]]:
+    clock: Clock | None = None,
+) -> list[tuple[SliceReport, str]]:
     """Delete these and wait until the API does not list them any more.
 
     What is refused, or fails after it was accepted, is asked for again and keeps no other from
     being deleted. Returns those that are still listed when the time is over, and why.
     """
-    ids, until_s = {one.id for one in doomed}, now_s() + within_s
+    left = {one.resource: one for one in doomed}
     accepted, hopeless, why = set[str](), set[str](), dict[str, str]()
-    left = list(doomed)
-    while left:
-        for one in left:
-            if failure := _retried(partial(provider.failure_of, one.id), until_s, sleep, now_s):
-                accepted.discard(one.id)
-                why[one.id] = failure
-            if one.condition is Condition.LEAVING or one.id in accepted | hopeless:
+
+    def are_gone() -> bool:
+        for name, one in left.items():
+            if failure := provider.failure_of(name):
+                accepted.discard(name)
+                why[name] = failure
+            if one.condition is Condition.LEAVING or name in accepted | hopeless:
                 continue
             try:
                 provider.delete_owned(one)
-                accepted.add(one.id)
+                accepted.add(name)
             except ProviderError as error:
-                why[one.id] = str(error)
-                hopeless |= {one.id} if error.refusal in LASTING else set()
-        found = _retried(provider.owned, until_s, sleep, now_s)
-        left = [one for one in found if one.id in ids]
-        if now_s() >= until_s or hopeless.issuperset(one.id for one in left):
-            break
-        sleep(_LOOK_S)
-    return [(one, why.get(one.id, "")) for one in left]
+                why[name] = str(error)
+                hopeless.update({name} if error.refusal in LASTING else ())
+        found = {one.resource: one for one in provider.owned() if one.resource in left}
+        left.clear()
+        left.update(found)
+        return hopeless.issuperset(left)
+
+    _ask_until(are_gone, within_s, clock or WallClock())
+    return [(one, why.get(name, "")) for name, one in left.items()]
+
+
+def _ask_until(is_over: Callable[[], bool], within_s: float, clock: Clock) -> None:
+    """Ask again and again, also while the provider does not answer: ProviderError if it does not
+    when the time is over.
+    """
+    until_s = clock.now_s() + within_s
+    while True:
+        try:
+            if is_over():
+                return
+        except ProviderError as error:
+            if error.refusal is not Refusal.UNAVAILABLE or clock.now_s() >= until_s:
+                raise
+        if clock.now_s() >= until_s:
+            return
+        clock.sleep_until(clock.now_s() + _LOOK_S)
 
 
 def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
@@ -95,13 +147,13 @@ def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
     requested: list[str] = []
     for report in provider.look():
         try:
-            if report.condition in GONE:
+            if report.condition in LOST:
                 if report.resource:
                     provider.delete(report.node)
                 provider.request(report.node, within_s=within_s)
                 requested.append(report.node)
             elif report.condition is Condition.STOPPED:
-                provider.start(report.node)
+                provider.do(Act.START, report.node)
         except ProviderError as error:
             told = f"{report.node}: {error}"
             if requested:
@@ -109,25 +161,6 @@ def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
                 told += ", see `chaoslab doctor slices down`"
             raise ProviderError(error.refusal, told) from error
     return requested
-
-
-def _retried(
-    look: Callable[[], _T], until_s: float, sleep: Callable[[float], None],
-    now_s: Callable[[], float],
-) -> _T:  # fmt: skip
-    """Result of `look`, once the provider answers. ProviderError when the time is over."""
-    while True:
-        try:
-            return look()
-        except ProviderError as error:
-            if error.refusal is not Refusal.UNAVAILABLE or now_s() >= until_s:
-                raise
-        sleep(_LOOK_S)
-
-
-def is_expired(one: Owned, wall_s: float) -> bool:
-    """Whether the time that its fleet was given is over."""
-    return one.ends_s <= wall_s
 
 
 def _is_settled(report: SliceReport, requested: Collection[str]) -> bool:

@@ -1,31 +1,34 @@
-"""Provider on Cloud TPU: the slices of one inventory, known by their labels.
+"""Provider of slices: those of one inventory at Google's API, known by their labels.
 
     inventory ─► request ─► queued resource FLEET-NODE-TIME ─► slice of the same name
                                   labels chaoslab-fleet, chaoslab-node, chaoslab-until on both
 
 Every slice has a name of its own: a new one is requested while the API still deletes the former.
-Whatever lacks the labels of this fleet, or such a name, is not seen, and so never touched. An
-accepted call may still fail: its operation is looked at until it has ended, and reports tell of it.
+Whatever lacks the labels of this fleet, or such a name, is not seen, and so never touched. Calls
+return when they are accepted, and may still fail: the operation of each is looked at until it has
+ended, and reports tell of it.
 """
 
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.fleet.provider import (
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.fleet.remote.inventory import Inventory
+from chaoslab.fleet.remote.protocol.reach import HostAddress
+from chaoslab.fleet.tpu.states import (
+    FLEET,
+    NODE,
+    UNTIL,
+    Act,
     Condition,
-    ProvidedHost,
     ProviderError,
     Refusal,
     SliceReport,
 )
-from chaoslab.fleet.tpu.inventory import Cloud
-from chaoslab.fleet.tpu.operations import Call, Operations
-from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL, Owned
-from chaoslab.fleet.tpu.resources import Request, Slice
 
 if TYPE_CHECKING:
     from chaoslab.fleet.tpu.api import CloudTpu
@@ -35,229 +38,252 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _CREATE: Final = "create"
 
 
+class _Call(NamedTuple):
+    """A call that was accepted."""
+
+    verb: str
+    node: str
+    zone: str
+    id: str
+    error: str = ""
+    """What it ended with."""
+
+
 class TpuProvider:
-    """See `fleet.provider.Provider`. Its calls may come from several threads."""
+    """Gives, watches and takes back slices. Its calls may come from several threads."""
 
     def __init__(
-        self, cloud: Cloud, api: "CloudTpu", *, wall_s: Callable[[], float] = time.time
+        self, inventory: Inventory, api: "CloudTpu", *, wall_s: Callable[[], float] = time.time
     ) -> None:
-        """`wall_s`: seconds since the epoch."""
-        for node in cloud.slices:
+        """`wall_s`: seconds since the epoch. PlanError if the inventory has no slices, or names
+        that cannot be.
+        """
+        self.inventory, self._slices = inventory, inventory.require_slices()
+        for node in self._slices:
             if not _NODE.fullmatch(node):
                 raise PlanError(
                     f"a learner on a slice has a name of at most 30 small letters, digits and -, "
                     f"got {node!r}",
                     key="learners",
                 )
-        self.cloud, self._api, self._wall_s = cloud, api, wall_s
+        self._api, self._wall_s = api, wall_s
         self._taken: set[str] = set()
-        """Ids of slices that chaoslab itself has asked to be deleted."""
+        """Names of slices that chaoslab itself has asked to be deleted."""
         self._names: set[str] = set()
-        """Ids that the fleet has, or had."""
+        """Names that the fleet has, or had."""
         self._unanswered: dict[str, str] = {}
-        """Id of the request that may not have arrived, by node."""
-        self._operations = Operations(api)
+        """Name of the request that may not have arrived, by node."""
+        self._calls: dict[str, _Call] = {}
+        """Calls by operation, until that has ended."""
+        self._failed: dict[str, _Call] = {}
+        """The last call that has failed, by name of the slice, until another call on it."""
         self._ends_s = math.inf
         """End of its slices' time, by their labels."""
+
+    def close(self) -> None:
+        """End the connections to the API."""
+        self._api.close()
 
     @property
     def nodes(self) -> Sequence[str]:
         """Learners with a slice by the inventory."""
-        return tuple(self.cloud.slices)
+        return tuple(self._slices)
 
     # ---------------------------------------------------------------- looking
 
-    def owned(self) -> list[Owned]:
+    def owned(self) -> list[SliceReport]:
         """All of this fleet that the API knows, of nodes of the inventory or not, in order."""
-        found: dict[str, Owned] = {}
-        for zone in self._zones():
-            slices = {one.id: one for one in self._api.slices(zone) if self._is_ours(one)}
-            requests = {one.id: one for one in self._api.requests(zone) if self._is_ours(one)}
-            for id_ in sorted({*slices, *requests}):
-                slice_, request = slices.get(id_), requests.get(id_)
-                labels = slice_.labels if slice_ else request.labels if request else {}
-                node = labels.get(NODE, "")
-                found[id_] = Owned(node=node, id=id_, zone=zone, slice=slice_, request=request)
-        self._names.update(found)
-        present = [one for one in found.values() if one.condition is not Condition.LEAVING]
-        self._ends_s = min([self._ends_s, *(one.ends_s for one in present)])
-        return list(found.values())
+        zones = dict.fromkeys(entry.zone for entry in self._slices.values())
+        listed = [one for zone in zones for one in self._api.look(zone)]
+        found = [self._as_ours(one) for one in listed if self._is_ours(one)]
+        self._names.update(one.resource for one in found)
+        there = (one.ends_s for one in found if one.condition is not Condition.LEAVING)
+        self._ends_s = min([self._ends_s, *there])
+        return found
 
     def look(self) -> Sequence[SliceReport]:
         """A report for each node of the inventory: of its newest slice, or the request for one."""
+        self._follow()
         newest = self._newest()
-        self._operations.follow()
-        for call in self._operations.failed():
-            former = newest.get(call.node)
-            if call.verb == _CREATE and (former is None or former.id < call.id):
-                newest[call.node] = Owned(
-                    node=call.node, id=call.id, zone=call.zone, slice=None, request=None
+        for call in list(self._failed.values()):
+            if call.verb == _CREATE and newest[call.node].resource < call.id:
+                newest[call.node] = SliceReport(
+                    node=call.node,
+                    condition=Condition.FAILED,
+                    resource=call.id,
+                    zone=call.zone,
+                    detail=call.error,
                 )
-        return [self._report(node, newest.get(node)) for node in self.nodes]
+        return [newest[node] for node in self._slices]
 
-    def hosts(self, node: str) -> tuple[ProvidedHost, ...]:
-        """The hosts of its slice, with the host keys that they have published."""
-        found = self._newest().get(node)
-        if found is None or found.slice is None or found.condition is not Condition.UP:
-            said = found.condition.value if found else Condition.ABSENT.value
-            raise FleetError(f"the slice of {node} is {said}: see `chaoslab doctor slices status`")
-        if difference := self._difference(node, found.slice):
+    def hosts(self, node: str) -> list[HostAddress]:
+        """The hosts of its slice, worker 0 first, with the host keys that they have published.
+        FleetError while it is not up, or not as the inventory says.
+        """
+        found = self._newest()[node]
+        if found.condition is not Condition.UP:
             raise FleetError(
-                f"the slice of {node}: {difference}: `chaoslab doctor slices down` deletes it"
+                f"the slice of {node} is {found.condition.value}: see `chaoslab doctor slices "
+                "status`"
             )
-        wanted = self.cloud.slices[node].accelerator.hosts
-        if len(found.slice.addresses) != wanted:
+        if found.difference:
             raise FleetError(
-                f"the slice of {node} has {len(found.slice.addresses)} addresses, not {wanted}"
+                f"the slice of {node}: {found.difference}: `chaoslab doctor slices down` deletes it"
             )
-        keys = self._api.host_keys(found.zone, found.id)
+        wanted = self._slices[node].accelerator.hosts
+        if len(found.addresses) != wanted:
+            raise FleetError(
+                f"the slice of {node} has {len(found.addresses)} addresses, not {wanted}"
+            )
+        keys = self._api.host_keys(found.zone, found.resource)
         keys += [()] * (wanted - len(keys))
-        return tuple(
-            ProvidedHost(address=address, host_keys=key)
-            for address, key in zip(found.slice.addresses, keys, strict=False)
-        )
+        return [
+            HostAddress(address=address, host_keys=key)
+            for address, key in zip(found.addresses, keys, strict=False)
+        ]
 
     def why_not(self) -> str:
+        """Why no slice may be requested any more, by their time; empty if one may. No call."""
         if self._wall_s() < self._ends_s:
             return ""
-        return f"the slices of {self.cloud.name} may not exist any longer: their time is over"
+        return f"the slices of {self.inventory.name} may not exist any longer: their time is over"
+
+    def failure_of(self, name: str) -> str:
+        """Error of the last accepted call on this slice; empty without one."""
+        self._follow()
+        return self._error_on(name)
 
     # ---------------------------------------------------------------- changing
 
     def request(self, node: str, *, within_s: float | None = None) -> str:
-        """Queue a request for a slice; returns the name of both.
+        """Queue a request for a slice; returns the name of both. ProviderError.
 
         It expires after `within_s`, by default after `repair.wait`. After a call without an answer,
         the next one asks for the same slice, so that there is one of them.
         """
-        entry, name = self.cloud.slices[node], self._unanswered.get(node) or self._new_name(node)
-        until_s = min(self._ends_s, self._wall_s() + self.cloud.lifetime_s)
+        self._require_time()
+        entry, name = self._slices[node], self._unanswered.get(node) or self._new_name(node)
+        until_s = min(self._ends_s, self._wall_s() + self.inventory.lifetime_s)
         self._unanswered[node] = name
         try:
             operation = self._api.request(
                 entry,
-                request_id=name,
                 slice_id=name,
-                labels={FLEET: self.cloud.name, NODE: node, UNTIL: str(int(until_s))},
-                public_key=self.cloud.public_key,
-                within_s=within_s or self.cloud.repair.wait_s,
+                labels={FLEET: self.inventory.name, NODE: node, UNTIL: str(int(until_s))},
+                public_key=self.inventory.public_key,
+                within_s=within_s or self.inventory.repair.wait_s,
             )
-            created = Call(verb=_CREATE, node=node, id=name, zone=entry.zone)
-            self._operations.begin(operation, created)
+            self._begin(operation, _Call(_CREATE, node, entry.zone, name))
         except ProviderError as error:
             if error.refusal is Refusal.UNAVAILABLE:
                 raise
-            if error.refusal is not Refusal.EXISTS or not self._has(name):
+            is_ours = error.refusal is Refusal.EXISTS and any(
+                one.resource == name for one in self.owned()
+            )
+            if not is_ours:
                 self._unanswered.pop(node, None)
                 raise
         self._unanswered.pop(node, None)
         return name
 
     def delete(self, node: str) -> None:
-        """Delete every slice of the node, with its request."""
+        """Delete every slice of the node, with its request; nothing if there is none."""
         self._unanswered.pop(node, None)
-        self._operations.forget(node)
+        for call in list(self._failed.values()):
+            if call.node == node:
+                self._failed.pop(call.id, None)
         for one in self.owned():
             if one.node == node and one.condition is not Condition.LEAVING:
                 self.delete_owned(one)
 
-    def delete_owned(self, one: Owned) -> None:
+    def delete_owned(self, one: SliceReport) -> None:
         """Delete one slice with its request; nothing if it is gone."""
-        self._taken.add(one.id)
-        verb = self._api.delete_slice if one.request is None else self._api.delete_request
+        self._taken.add(one.resource)
         try:
-            self._change("delete", verb, one)
+            operation = (
+                self._api.delete_request(one.zone, one.resource)
+                if one.request
+                else self._api.do(Act.TAKE, one.zone, one.resource)
+            )
         except ProviderError as error:
             if error.refusal is not Refusal.ABSENT:
                 raise
+        else:
+            self._begin(operation, _Call("delete", one.node, one.zone, one.resource))
 
-    def failure_of(self, id_: str) -> str:
-        """Error of the last accepted call on this slice; empty without one."""
-        self._operations.follow()
-        return self._operations.failure(id_)
-
-    def take(self, node: str) -> None:
-        """Delete its slice; the request stays, suspended."""
-        one = self._present(node)
-        self._taken.add(one.id)
-        self._change("delete", self._api.delete_slice, one)
-
-    def stop(self, node: str) -> None:
-        self._change("stop", self._api.stop_slice, self._present(node))
-
-    def start(self, node: str) -> None:
-        self._change("start", self._api.start_slice, self._present(node))
-
-    def maintain(self, node: str) -> None:
-        self._change("maintain", self._api.simulate_maintenance, self._present(node))
+    def do(self, act: Act, node: str) -> None:
+        """Do this to the slice of a node. ProviderError."""
+        if act is Act.START:
+            self._require_time()
+        one = self._newest()[node]
+        if not one.state:
+            raise ProviderError(Refusal.ABSENT, f"{node} has no slice")
+        if act is Act.TAKE:
+            self._taken.add(one.resource)
+        operation = self._api.do(act, one.zone, one.resource)
+        self._begin(operation, _Call(act.value, node, one.zone, one.resource))
 
     # ---------------------------------------------------------------- inside
 
-    def _change(self, verb: str, call: Callable[[str, str], str], one: Owned) -> None:
-        operation = call(one.zone, one.id)
-        accepted = Call(verb=verb, node=one.node, id=one.id, zone=one.zone)
-        self._operations.begin(operation, accepted)
+    def _require_time(self) -> None:
+        if why := self.why_not():
+            raise ProviderError(Refusal.EXPIRED, why)
+
+    def _begin(self, operation: str, call: _Call) -> None:
+        """A call on a slice was accepted; what failed there before counts no more."""
+        self._failed.pop(call.id, None)
+        self._calls[operation] = call
+
+    def _follow(self) -> None:
+        """Ask for all operations that have not ended. ProviderError if that cannot be asked."""
+        for operation, call in list(self._calls.items()):
+            error = self._api.error_of(operation)
+            if error is not None:
+                self._calls.pop(operation, None)
+            if error:
+                self._failed[call.id] = call._replace(error=f"{call.verb} failed: {error}")
+
+    def _error_on(self, name: str) -> str:
+        call = self._failed.get(name)
+        return call.error if call else ""
 
     def _new_name(self, node: str) -> str:
         """A name that no slice of the fleet has had, later than all of the node's."""
         number = int(self._wall_s())
-        while (name := f"{self.cloud.name}-{node}-{_short(number)}") in self._names:
+        while (name := f"{self.inventory.name}-{node}-{_short(number)}") in self._names:
             number += 1
         self._names.add(name)
         return name
 
-    def _present(self, node: str) -> Owned:
-        found = self._newest().get(node)
-        if found is None or found.slice is None:
-            raise ProviderError(Refusal.ABSENT, f"{node} has no slice")
-        return found
-
-    def _newest(self) -> dict[str, Owned]:
+    def _newest(self) -> dict[str, SliceReport]:
         """Names end with the time of the request, so the last one is the newest."""
-        return {one.node: one for one in sorted(self.owned(), key=lambda one: one.id)}
+        absent = [SliceReport(node=node, condition=Condition.ABSENT) for node in self._slices]
+        found = sorted([*absent, *self.owned()], key=lambda one: one.resource)
+        return {one.node: one for one in found}
 
-    def _has(self, id_: str) -> bool:
-        return any(one.id == id_ for one in self.owned())
+    def _is_ours(self, one: SliceReport) -> bool:
+        named = one.resource.startswith(f"{self.inventory.name}-{one.node}-")
+        return bool(one.node) and named and one.labels.get(FLEET) == self.inventory.name
 
-    def _zones(self) -> Iterator[str]:
-        yield from dict.fromkeys(entry.zone for entry in self.cloud.slices.values())
+    def _as_ours(self, one: SliceReport) -> SliceReport:
+        """With what only this fleet knows of it."""
+        entry, difference = self._slices.get(one.node), ""
+        if entry and one.type not in ("", entry.type):
+            difference = f"it is a {one.type}, and the inventory says {entry.type}"
+        detail = "; ".join(filter(None, (one.detail, self._error_on(one.resource), difference)))
+        is_by_us = one.resource in self._taken
+        return replace(one, detail=detail, difference=difference, is_gone_by_us=is_by_us)
 
-    def _is_ours(self, one: Slice | Request) -> bool:
-        node = one.labels.get(NODE, "")
-        named = one.id.startswith(f"{self.cloud.name}-{node}-")
-        return bool(node) and named and one.labels.get(FLEET) == self.cloud.name
 
-    def _report(self, node: str, one: Owned | None) -> SliceReport:
-        if one is None:
-            return SliceReport(node=node, condition=Condition.ABSENT)
-        slice_, request = one.slice, one.request
-        failure = self._operations.failure(one.id)
-        is_nothing = slice_ is None and request is None
-        difference = self._difference(node, slice_)
-        told = (
-            slice_.detail if slice_ else "",
-            request.detail if request else "",
-            failure,
-            difference,
-        )
-        return SliceReport(
-            node=node,
-            condition=Condition.FAILED if is_nothing else one.condition,
-            resource=one.id,
-            state=slice_.state if slice_ else "",
-            health=slice_.health if slice_ else "",
-            request=request.state if request else "",
-            detail="; ".join(filter(None, told)),
-            is_as_written=not difference,
-            is_gone_by_us=one.id in self._taken,
-        )
-
-    def _difference(self, node: str, slice_: Slice | None) -> str:
-        """Difference of a slice from the inventory, as a sentence; empty without one."""
-        wanted = self.cloud.slices[node].type
-        if slice_ is None or slice_.type in ("", wanted):
-            return ""
-        return f"it is a {slice_.type}, and the inventory says {wanted}"
+def open_provider(inventory: Inventory) -> TpuProvider:
+    """The provider of an inventory. AbilityError without the client library or credentials."""
+    try:
+        from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # google
+    except ImportError as error:
+        raise AbilityError(
+            f"the Cloud TPU client is not installed ({error}): pip install 'chaoslab[tpu]'"
+        ) from error
+    return TpuProvider(inventory, CloudTpu(inventory.project, endpoint=inventory.endpoint))
 
 
 def _short(number: int) -> str:

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from chaoslab.fleet.provider import ProviderError, Refusal
 from chaoslab.fleet.tpu import api as api_module
 from chaoslab.fleet.tpu.api import CloudTpu
+from chaoslab.fleet.tpu.states import Act, Condition, ProviderError, Refusal
 from tests.fake_tpu import Times
-from tests.fleet.local_slices import ENTRY
-from tests.fleet.tpu.conftest import Cloudy, paused_by
+from tests.fleet.tpu.conftest import ENTRY, Cloudy, paused_by
 
 ZONE = ENTRY.zone
 STARTED = replace(ENTRY, startup="#!/bin/sh\napt-get install -y python3.11-venv\n")
@@ -20,25 +19,29 @@ STARTED = replace(ENTRY, startup="#!/bin/sh\napt-get install -y python3.11-venv\
 
 def request(api: CloudTpu, name: str = "r1", within_s: float = 60.0) -> str:
     return api.request(
-        STARTED, request_id=name, slice_id=name, labels={"a": "b"}, public_key="me:key",
-        within_s=within_s,
+        STARTED, slice_id=name, labels={"a": "b"}, public_key="me:key", within_s=within_s
     )  # fmt: skip
+
+
+def states(cloudy: Cloudy) -> tuple[str, str, Condition]:
+    """Of the only slice."""
+    (one,) = cloudy.api.look(ZONE)
+    return one.state, one.request, one.condition
 
 
 def test_a_request_becomes_a_slice_with_what_was_asked(cloudy: Cloudy) -> None:
     cloudy.fake.times = Times(queue_s=5.0, create_s=7.0)
     operation = request(cloudy.api)
-    assert cloudy.api.operation(operation).is_done
-    assert [one.state for one in cloudy.api.requests(ZONE)] == ["ACCEPTED"]
+    assert cloudy.api.error_of(operation) == ""
+    assert states(cloudy) == ("", "ACCEPTED", Condition.WAITING)
     assert cloudy.api.host_keys(ZONE, "r1") == []
     cloudy.later(5.0)
-    assert [one.state for one in cloudy.api.requests(ZONE)] == ["PROVISIONING"]
-    assert [one.state for one in cloudy.api.slices(ZONE)] == ["CREATING"]
+    assert states(cloudy) == ("CREATING", "PROVISIONING", Condition.COMING)
     cloudy.later(7.0)
-    (made,) = cloudy.api.slices(ZONE)
-    assert (made.id, made.state, made.health, made.request) == ("r1", "READY", "HEALTHY", "r1")
-    assert (made.labels, made.is_spot, made.type) == ({"a": "b"}, True, ENTRY.type)
-    assert made.addresses == ("10.0.0.2",)
+    assert states(cloudy) == ("READY", "ACTIVE", Condition.UP)
+    (made,) = cloudy.api.look(ZONE)
+    assert (made.resource, made.zone, made.health) == ("r1", ZONE, "HEALTHY")
+    assert (made.labels, made.type, made.addresses) == ({"a": "b"}, ENTRY.type, ("10.0.0.2",))
     assert cloudy.api.host_keys(ZONE, "r1") == [("ssh-ed25519 AAAA0",)]
     (node,) = cloudy.fake.nodes.values()
     assert dict(node.metadata) == {
@@ -46,14 +49,13 @@ def test_a_request_becomes_a_slice_with_what_was_asked(cloudy: Cloudy) -> None:
         "ssh-keys": "me:key",
         "startup-script": STARTED.startup,
     }
-    (served,) = cloudy.api.requests(ZONE)
-    assert (served.state, served.slices, served.labels) == ("ACTIVE", ("r1",), {"a": "b"})
+    assert node.scheduling_config.spot
 
 
 def test_all_pages_of_a_listing_are_read(cloudy: Cloudy) -> None:
     for number in range(5):
         request(cloudy.api, f"r{number}")
-    assert [one.id for one in cloudy.api.requests(ZONE)] == [f"r{n}" for n in range(5)]
+    assert [one.resource for one in cloudy.api.look(ZONE)] == [f"r{n}" for n in range(5)]
     assert cloudy.fake.calls.count("ListQueuedResources") == 3
 
 
@@ -82,7 +84,7 @@ def test_every_status_has_a_code(
     monkeypatch.setattr(api_module, "time", SimpleNamespace(monotonic=count(0, 60).__next__))
     cloudy.fake.outage = status
     with pytest.raises(ProviderError) as refused:
-        cloudy.api.slices(ZONE)
+        cloudy.api.look(ZONE)
     assert refused.value.refusal is refusal
 
 
@@ -96,9 +98,9 @@ def test_reads_outlast_an_outage_and_changes_do_not(
 
     monkeypatch.setattr(api_module, "time", paused_by(end_outage))
     with pytest.raises(ProviderError) as refused:
-        cloudy.api.stop_slice(ZONE, "r1")
+        cloudy.api.do(Act.STOP, ZONE, "r1")
     assert refused.value.refusal is Refusal.UNAVAILABLE
-    assert cloudy.api.slices(ZONE) == []
+    assert cloudy.api.look(ZONE) == []
 
 
 def test_a_request_whose_answer_was_lost_is_not_made_twice(

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.fleet.remote.inventory import load
+from chaoslab.fleet.remote.inventory import Inventory, LearnerPlace, SyncerPlace, load
 from chaoslab.fleet.remote.settings import Ssh
+from chaoslab.fleet.remote.slices import TpuEntry, accelerator
 from chaoslab.fleet.settings import FleetRequest
-from chaoslab.fleet.tpu.accelerators import accelerator
-from chaoslab.fleet.tpu.inventory import Cloud, TpuEntry
 from tests import hostile
 
 ENTRY: Mapping[str, str] = {
@@ -30,10 +29,6 @@ python: python3
 """
 
 
-def read_cloud(path: Path) -> Cloud:
-    return load(path).require_cloud()
-
-
 def written(folder: Path, text: str = TEXT) -> Path:
     path = folder / "fleet.yaml"
     path.write_text(text)
@@ -41,9 +36,8 @@ def written(folder: Path, text: str = TEXT) -> Path:
 
 
 def test_slices_are_read_and_hosts_by_address_are_left_to_others(tmp_path: Path) -> None:
-    cloud = read_cloud(written(tmp_path))
-    assert [*cloud.slices] == ["learner-0"]
-    assert cloud.slices["learner-0"] == TpuEntry(**ENTRY)
+    cloud = load(written(tmp_path))
+    assert cloud.require_slices() == {"learner-0": TpuEntry(**ENTRY)}
     assert cloud.lifetime_s == 4 * 3600.0
     assert (cloud.repair.preemptions, cloud.repair.failures, cloud.repair.wait_s) == (5, 3, 600.0)
 
@@ -67,7 +61,7 @@ def test_slices_are_read_and_hosts_by_address_are_left_to_others(tmp_path: Path)
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, old: str, new: str, says: str) -> None:
     with pytest.raises(PlanError, match=says):
-        read_cloud(written(tmp_path, TEXT.replace(old, new, 1)))
+        load(written(tmp_path, TEXT.replace(old, new, 1)))
 
 
 def test_a_slice_gives_its_learner_labels_unless_they_are_written(tmp_path: Path) -> None:
@@ -104,18 +98,23 @@ def test_hostile_words_are_refused_wherever_they_stand(tmp_path: Path, key: str)
             made_with(key, word)
 
 
-def made_with(key: str, word: str) -> Cloud:
-    """A cloud whose own key, or that of its slice, is this word."""
+def made_with(key: str, word: str) -> Inventory:
+    """An inventory whose own key, or that of its slice, is this word."""
     is_of_cloud = key in ("name", "project", "endpoint", "public_key")
     entry = TpuEntry(**ENTRY if is_of_cloud else {**ENTRY, key: word})
     usual = {"name": "vines", "project": "my-project", **({key: word} if is_of_cloud else {})}
-    return Cloud(**usual, slices={"learner-0": entry}, lifetime_s=1.0)  # type: ignore[arg-type]
+    return Inventory(
+        **usual,  # type: ignore[arg-type]
+        syncer=SyncerPlace(host="10.0.0.2"),
+        learners={"learner-0": LearnerPlace(tpu=entry)},
+        lifetime_s=1.0,
+    )
 
 
 def test_an_inventory_without_a_slice_is_none_of_the_cloud(tmp_path: Path) -> None:
     text = "".join(line for line in TEXT.splitlines(keepends=True) if "learner-0" not in line)
     with pytest.raises(PlanError, match="tpu"):
-        read_cloud(written(tmp_path, text))
+        load(written(tmp_path, text)).require_slices()
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 from google.rpc import code_pb2
 
-from chaoslab.fleet.provider import Condition, ProviderError, Refusal, SliceReport
 from chaoslab.fleet.tpu.lifecycle import bring_up, take_down
 from chaoslab.fleet.tpu.provider import TpuProvider
+from chaoslab.fleet.tpu.states import Condition, ProviderError, Refusal, SliceReport
 from tests.fake_tpu import Refused, Times
-from tests.fleet.slices.fake_provider import refusal
 from tests.fleet.tpu.conftest import Cloudy
+from tests.fleet.tpu.fake_provider import refusal
 
 
 class Deaf(TpuProvider):
@@ -31,12 +31,8 @@ class Deaf(TpuProvider):
 
 def up(cloudy: Cloudy, provider: TpuProvider, within_s: float = 60.0) -> list[Condition]:
     """Time goes by in the cloud alone, and quickly."""
-    found = bring_up(
-        provider,
-        within_s=within_s,
-        sleep=lambda pause_s: cloudy.later(20 * pause_s),
-        now_s=lambda: cloudy.dial.now_s,
-    )
+    cloudy.dial.pace = 20.0
+    found = bring_up(provider, within_s=within_s, clock=cloudy.dial)
     return [one.condition for one in found]
 
 
@@ -44,34 +40,29 @@ def test_a_wait_that_is_longer_than_that_for_repairs_is_the_one_that_counts(
     cloudy: Cloudy,
 ) -> None:
     cloudy.fake.times = Times(queue_s=3000.0)
-    assert cloudy.provider.cloud.repair.wait_s < 3000.0
+    assert cloudy.provider.inventory.repair.wait_s < 3000.0
     assert up(cloudy, cloudy.provider, within_s=3600.0) == [Condition.UP] * 2
 
 
 def test_it_waits_while_the_provider_does_not_answer(cloudy: Cloudy) -> None:
-    provider = Deaf(cloudy.provider.cloud, cloudy.api)
+    provider = Deaf(cloudy.provider.inventory, cloudy.api)
     provider.for_looks = 3
     assert up(cloudy, provider, within_s=600.0) == [Condition.UP] * 2
 
 
 def test_a_provider_that_never_answers_is_given_up(cloudy: Cloudy) -> None:
-    provider = Deaf(cloudy.provider.cloud, cloudy.api)
+    provider = Deaf(cloudy.provider.inventory, cloudy.api)
     provider.for_looks = 1000
     with pytest.raises(ProviderError) as refused:
         up(cloudy, provider)
     assert refused.value.refusal is Refusal.UNAVAILABLE
-    assert cloudy.dial.now_s == pytest.approx(60.0)
+    assert cloudy.dial.time_s == pytest.approx(60.0)
 
 
 def down(cloudy: Cloudy) -> list[str]:
     """What is left."""
-    left = take_down(
-        cloudy.provider,
-        cloudy.provider.owned(),
-        within_s=60.0,
-        sleep=cloudy.later,
-        now_s=lambda: cloudy.dial.now_s,
-    )
+    owned = cloudy.provider.owned()
+    left = take_down(cloudy.provider, owned, within_s=60.0, clock=cloudy.dial)
     return [one.node for one, _ in left]
 
 
@@ -99,7 +90,7 @@ def test_one_that_is_refused_keeps_no_other_and_is_asked_for_again_if_that_may_h
     cloudy: Cloudy, code: int, *, waits: bool
 ) -> None:
     cloudy.bring_up()
-    before_s, delete = cloudy.dial.now_s, cloudy.fake.delete_queued_resource
+    before_s, delete = cloudy.dial.time_s, cloudy.fake.delete_queued_resource
 
     def refuse_first(asked: object) -> object:
         if "learner-0" in str(asked):
@@ -109,4 +100,4 @@ def test_one_that_is_refused_keeps_no_other_and_is_asked_for_again_if_that_may_h
     cloudy.fake.delete_queued_resource = refuse_first  # type: ignore[assignment,method-assign]
     assert down(cloudy) == ["learner-0"]
     assert len(cloudy.fake.ids) == 1
-    assert (cloudy.dial.now_s - before_s >= 60.0) is waits
+    assert (cloudy.dial.time_s - before_s >= 60.0) is waits

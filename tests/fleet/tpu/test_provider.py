@@ -1,19 +1,28 @@
 """Slices of one inventory on the fake cloud: known by their labels, and nobody else's touched."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from google.rpc import code_pb2
 
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.fleet.provider import Condition, ProvidedHost, ProviderError, Refusal
-from chaoslab.fleet.tpu.owned import FLEET, NODE, UNTIL, condition
+from chaoslab.fleet.remote.inventory import LearnerPlace
+from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.tpu.provider import TpuProvider
-from chaoslab.fleet.tpu.resources import Request, Slice
+from chaoslab.fleet.tpu.states import (
+    FLEET,
+    NODE,
+    UNTIL,
+    Act,
+    Condition,
+    ProviderError,
+    Refusal,
+    condition,
+)
 from tests.fake_tpu import Times
-from tests.fleet.local_slices import ENTRY, cloud_of
-from tests.fleet.tpu.conftest import Cloudy, paused_by
+from tests.fleet.tpu.conftest import ENTRY, Cloudy, inventory_of, paused_by
 
 
 def conditions(cloudy: Cloudy) -> list[Condition]:
@@ -23,7 +32,7 @@ def conditions(cloudy: Cloudy) -> list[Condition]:
 def test_a_new_fleet_waits_comes_and_is_up_with_its_labels_and_keys(cloudy: Cloudy) -> None:
     cloudy.fake.times = Times(queue_s=10.0, create_s=10.0)
     assert conditions(cloudy) == [Condition.ABSENT] * 2
-    provider = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+    provider = TpuProvider(cloudy.provider.inventory, cloudy.api, wall_s=lambda: 1_900_000_000.0)
     with pytest.raises(FleetError, match="learner-0"):
         provider.hosts("learner-0")
     for node in provider.nodes:
@@ -34,10 +43,10 @@ def test_a_new_fleet_waits_comes_and_is_up_with_its_labels_and_keys(cloudy: Clou
     cloudy.later(10.0)
     assert conditions(cloudy) == [Condition.UP] * 2
     labels = [dict(one.labels) for one in cloudy.fake.nodes.values()]
-    until = str(int(1_900_000_000.0 + cloudy.provider.cloud.lifetime_s))
+    until = str(int(1_900_000_000.0 + cloudy.provider.inventory.lifetime_s))
     assert labels == [{FLEET: "vines", NODE: node, UNTIL: until} for node in provider.nodes]
-    host = ProvidedHost(address="10.0.0.2", host_keys=("ssh-ed25519 AAAA0",))
-    assert provider.hosts("learner-0") == (host,)
+    host = HostAddress(address="10.0.0.2", host_keys=("ssh-ed25519 AAAA0",))
+    assert provider.hosts("learner-0") == [host]
 
 
 def test_what_others_made_is_neither_seen_nor_deleted(cloudy: Cloudy) -> None:
@@ -53,7 +62,7 @@ def test_what_others_made_is_neither_seen_nor_deleted(cloudy: Cloudy) -> None:
 
 def test_a_slice_that_is_taken_leaves_its_request_suspended_by_us(cloudy: Cloudy) -> None:
     cloudy.bring_up()
-    cloudy.provider.take("learner-0")
+    cloudy.provider.do(Act.TAKE, "learner-0")
     first, second = cloudy.provider.look()
     assert (first.condition, first.request, first.is_gone_by_us) == (
         Condition.ABSENT, "SUSPENDED", True,
@@ -74,10 +83,10 @@ def test_a_preemption_is_told_by_the_request_though_the_slice_is_said_to_be_read
 def test_stop_start_and_maintenance(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.fake.times = Times(create_s=9.0, maintenance_s=9.0)
-    cloudy.provider.stop("learner-0")
-    cloudy.provider.maintain("learner-1")
+    cloudy.provider.do(Act.STOP, "learner-0")
+    cloudy.provider.do(Act.MAINTAIN, "learner-1")
     assert conditions(cloudy) == [Condition.STOPPED, Condition.MAINTAINED]
-    cloudy.provider.start("learner-0")
+    cloudy.provider.do(Act.START, "learner-0")
     assert conditions(cloudy)[0] is Condition.COMING
     cloudy.later(9.0)
     assert conditions(cloudy) == [Condition.UP] * 2
@@ -86,7 +95,7 @@ def test_stop_start_and_maintenance(cloudy: Cloudy) -> None:
 def test_the_newest_slice_of_a_node_is_the_one(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     old = cloudy.id_of("learner-0")
-    later = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 2_000_000_000.0)
+    later = TpuProvider(cloudy.provider.inventory, cloudy.api, wall_s=lambda: 2_000_000_000.0)
     cloudy.fake.stock_chips[ENTRY.zone] = 0
     new = later.request("learner-0")
     assert new > old
@@ -95,15 +104,16 @@ def test_the_newest_slice_of_a_node_is_the_one(cloudy: Cloudy) -> None:
 
 def test_a_slice_of_another_type_than_the_inventory_says_is_told(cloudy: Cloudy) -> None:
     cloudy.bring_up()
-    slices = {**cloudy.provider.cloud.slices, "learner-1": replace(ENTRY, type="v5litepod-8")}
-    edited = TpuProvider(replace(cloudy.provider.cloud, slices=slices), cloudy.api)
-    assert [one.is_as_written for one in edited.look()] == [True, False]
+    other = LearnerPlace(tpu=replace(ENTRY, type="v5litepod-8"))
+    learners = {**cloudy.provider.inventory.learners, "learner-1": other}
+    edited = TpuProvider(replace(cloudy.provider.inventory, learners=learners), cloudy.api)
+    assert [bool(one.difference) for one in edited.look()] == [False, True]
     with pytest.raises(FleetError, match=r"learner-1.*v5litepod-4"):
         edited.hosts("learner-1")
 
 
 def test_a_name_is_given_once_however_fast_slices_are_replaced(cloudy: Cloudy) -> None:
-    hasty = TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+    hasty = TpuProvider(cloudy.provider.inventory, cloudy.api, wall_s=lambda: 1_900_000_000.0)
     names = []
     for _ in range(3):
         names.append(hasty.request("learner-0"))
@@ -132,12 +142,12 @@ def test_a_request_that_fails_after_it_was_accepted_is_told_and_may_be_made_agai
 def test_a_stop_that_fails_after_it_was_accepted_is_told_until_another_call(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.fake.fails_late["stop"] = code_pb2.INTERNAL
-    cloudy.provider.stop("learner-0")
+    cloudy.provider.do(Act.STOP, "learner-0")
     told = cloudy.provider.look()[0]
     assert told.condition is Condition.UP
     assert told.detail
     cloudy.fake.fails_late.clear()
-    cloudy.provider.stop("learner-0")
+    cloudy.provider.do(Act.STOP, "learner-0")
     told = cloudy.provider.look()[0]
     assert (told.condition, told.detail) == (Condition.STOPPED, "")
 
@@ -149,7 +159,7 @@ def test_operations_are_asked_for_until_they_have_ended(cloudy: Cloudy) -> None:
     cloudy.provider.look()
     assert cloudy.fake.calls.count("GetOperation") == asked
     cloudy.fake.times.stop_s = 10.0
-    cloudy.provider.stop("learner-0")
+    cloudy.provider.do(Act.STOP, "learner-0")
     cloudy.provider.look()
     cloudy.provider.look()
     assert cloudy.fake.calls.count("GetOperation") == asked + 2
@@ -172,7 +182,7 @@ def test_a_request_without_an_answer_is_made_again_for_the_same_slice(
 
 def test_a_name_that_somebody_else_has_is_not_taken_for_ours(cloudy: Cloudy) -> None:
     first, other = (
-        TpuProvider(cloudy.provider.cloud, cloudy.api, wall_s=lambda: 1_900_000_000.0)
+        TpuProvider(cloudy.provider.inventory, cloudy.api, wall_s=lambda: 1_900_000_000.0)
         for _ in range(2)
     )
     name = first.request("learner-0")
@@ -205,15 +215,19 @@ def test_the_end_of_the_time_of_a_fleet_ends_requests(cloudy: Cloudy) -> None:
     (begun_s,) = {node.create_time.timestamp() for node in cloudy.fake.nodes.values()}
     for after_s, is_over in ((3500.0, False), (3700.0, True), (99_999.0, True)):
         later = TpuProvider(
-            cloudy.provider.cloud, cloudy.api, wall_s=lambda after_s=after_s: begun_s + after_s
+            cloudy.provider.inventory, cloudy.api, wall_s=lambda after_s=after_s: begun_s + after_s
         )
         later.look()
         assert bool(later.why_not()) is is_over
+    for change in (later.request, partial(later.do, Act.START)):
+        with pytest.raises(ProviderError) as refused:
+            change("learner-0")
+        assert refused.value.refusal is Refusal.EXPIRED
 
 
 def test_learners_on_slices_need_names_that_the_cloud_takes(cloudy: Cloudy) -> None:
     with pytest.raises(PlanError, match="Learner_0"):
-        TpuProvider(cloud_of("", ["Learner_0"]), cloudy.api)
+        TpuProvider(inventory_of(["Learner_0"]), cloudy.api)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +266,5 @@ def test_learners_on_slices_need_names_that_the_cloud_takes(cloudy: Cloudy) -> N
 def test_what_a_slice_is_good_for(
     slice_: dict[str, Any] | None, request_: dict[str, Any] | None, expected: Condition
 ) -> None:
-    found = Slice(id="a", zone="z", **slice_) if slice_ else None
-    asked = Request(id="a", zone="z", **request_) if request_ else None
-    assert condition(found, asked) is expected
+    asked = dict(request_ or {})
+    assert condition(request=asked.pop("state", ""), **(slice_ or {}), **asked) is expected

@@ -1,24 +1,60 @@
-"""A fleet on slices: the contract of all fleets, and slices that are broken and repaired."""
+"""A fleet on slices, which are broken and repaired: agents on hosts that go with their slices.
 
-from collections.abc import Iterator
+TpuVmFleet ─┬─ TpuProvider ── gRPC ──► FakeCloud ── gone(slice) ──┐
+            └─ agents, reached directly ◄── killed without a word ┘
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.slices.repair import RepairLimits
+from chaoslab.fleet.remote.contact import Terms
+from chaoslab.fleet.remote.host import Runs
+from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
+from chaoslab.fleet.remote.slices import RepairLimits
+from chaoslab.fleet.tpu.fleet import TpuVmFleet
 from chaoslab.fleet.tpu.lifecycle import bring_up
 from chaoslab.fleet.tpu.provider import TpuProvider
-from tests.contracts.fleet_kit import LivingFleetKit, Stage
+from tests.contracts.fleet_kit import PATIENCE_S, Stage
 from tests.fake_tpu import FakeCloud, Times
-from tests.fleet.local_slices import LocalSlices, SliceFactory, cloud_of, provided
+from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder
 from tests.fleet.local_stage import Remembered
 from tests.fleet.test_local import learner
+from tests.fleet.test_remote import ground_of
+from tests.fleet.tpu.conftest import provided
 
 pytestmark = [pytest.mark.deep]
 TAKING = Times(queue_s=0.1, create_s=0.1, delete_s=0.1, stop_s=0.1, maintenance_s=0.5)
+
+
+class Machines:
+    """A host for each slice, by its name."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack, self._hosts = stack, dict[str, DirectReach]()
+
+    def of(self, slice_id: str) -> DirectReach:
+        if slice_id not in self._hosts:
+            home = self._stack.enter_context(home_folder())
+            self._hosts[slice_id] = DirectReach(slice_id, home)
+        return self._hosts[slice_id]
+
+    def lose(self, slice_id: str) -> None:
+        """All that runs there is gone at once, as with a power cut."""
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.environ().get("HOME") == str(self.of(slice_id).home):
+                    process.kill()
+
+    async def ready(self, found: HostAddress) -> tuple[Reach, Runs]:
+        return self.of(found.address), ThisPython()
 
 
 @pytest.fixture
@@ -28,9 +64,7 @@ def fake() -> FakeCloud:
 
 @pytest.fixture
 def provider(fake: FakeCloud) -> Iterator[TpuProvider]:
-    with provided(fake, cloud_of) as provider:
-        bring_up(provider, within_s=10.0)
-        fake.times = TAKING
+    with provided(fake, RepairLimits(failures=0)) as provider:
         yield provider
 
 
@@ -39,10 +73,21 @@ def stage(
     fake: FakeCloud, provider: TpuProvider, tmp_path: Path, undo_log: Remembered
 ) -> Iterator[Stage]:
     clock = WallClock()
-    factory = SliceFactory(fake=fake, provider=lambda: provider, repair=RepairLimits(failures=0))
-    with factory(tmp_path, clock, undo_log=undo_log, node_links=None) as fleet:
-        fleet.poll(clock.now_s() + 1.0)  # what the provider says at the beginning
-        yield Stage(fleet=fleet, clock=clock)
+    with ExitStack() as stack:
+        machines = Machines(stack)
+        fake.addresses, fake.gone = lambda slice_id, _: machines.of(slice_id).name, machines.lose
+        bring_up(provider, within_s=10.0)
+        fake.times = TAKING
+        ground = ground_of([machines.of(name) for name in fake.ids], Terms(lost_s=1.0))
+        ground.make_ready = machines.ready
+        fleet = TpuVmFleet(tmp_path, clock, kind="tpu-vm", undo_log=undo_log, ground=ground)
+        fleet.look_s = 0.1
+        fleet.use_slices(provider, no_delivery)
+        yield Stage(fleet=stack.enter_context(fleet), clock=clock)
+
+
+async def no_delivery(name: str, hosts: Sequence[HostAddress]) -> None:
+    """The hosts have all they need."""
 
 
 @pytest.fixture
@@ -50,12 +95,8 @@ def spec() -> NodeSpec:
     return learner("learner-0")
 
 
-class TestLocalSlices(LivingFleetKit):
-    """The kit: a slice that is up changes nothing."""
-
-
-def fleet_of(stage: Stage) -> LocalSlices:
-    assert isinstance(stage.fleet, LocalSlices)
+def fleet_of(stage: Stage) -> TpuVmFleet:
+    assert isinstance(stage.fleet, TpuVmFleet)
     return stage.fleet
 
 
@@ -73,7 +114,9 @@ def told(stage: Stage, kind: Kind, name: str) -> list[Observation]:
 def repaired(stage: Stage, name: str = "learner-0") -> list[Json]:
     """The stages of a repair until its end."""
     stages: list[Json] = []
+    deadline = time.monotonic() + PATIENCE_S
     while not {"back", "given_up"} & set(stages):
+        assert time.monotonic() < deadline, stages
         stage.poll()
         stages = [one.data["stage"] for one in told(stage, Kind.REPAIR_MOVED, name)]
     return stages

@@ -11,13 +11,14 @@
 every start crashes uses up the failures, however many preemptions a busy zone brings.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Duration
-from chaoslab.fleet.provider import LASTING, Condition, Refusal, SliceReport
+from chaoslab.core.payloads import RepairMoved
+from chaoslab.fleet.remote.slices import RepairLimits
+from chaoslab.fleet.tpu.states import LASTING, TAKEN, Condition, Refusal, SliceReport
 
 AGAIN_S: Final = 5.0
 """After a refusal or a failed request it is repeated after this long, then after twice as long, and
@@ -72,41 +73,6 @@ class Step(StrEnum):
     """Make the hosts ready and start the node on them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairLimits:
-    """How often the slices of a fleet are replaced, and for how long that is waited for.
-
-    Preemptions and failures are counted apart: the crashes of a bad host would otherwise be
-    repaired for as long as a busy zone is.
-    """
-
-    preemptions: int = 100
-    """Slices, for each learner, that are replaced after a preemption."""
-    failures: int = 3
-    """Slices, for each learner, that are replaced after a failure: of the slice, or of its learner
-    before it has made a step there."""
-    wait_s: Duration = 1800.0
-    """Longest wait for one slice, in the queue and until it is up."""
-    probation_s: Duration = 300.0
-    """How long a learner has for its first step on a new slice, before that counts as a failure."""
-
-    def __post_init__(self) -> None:
-        for key in ("preemptions", "failures"):
-            if getattr(self, key) < 0:
-                raise PlanError(f"must be at least 0, got {getattr(self, key)}", key=key)
-        for key in ("wait_s", "probation_s"):
-            if getattr(self, key) <= 0:
-                raise PlanError("must be above 0s", key=key.removesuffix("_s"))
-
-
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """Budget that the repairs of a node have used, over the whole run."""
-
-    preemptions: int = 0
-    failures: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class SliceRepair:
     """One repair, from the loss of a slice to the first step of its node on another."""
@@ -115,7 +81,8 @@ class SliceRepair:
     cause: Cause
     begun_s: float
     limits: RepairLimits
-    counts: Counts
+    used: Counter[Cause]
+    """What the repairs of the node have used of the budgets, over the whole run."""
     lost: str = ""
     """Name of the slice that was lost."""
     before: SliceReport | None = None
@@ -138,83 +105,96 @@ class SliceRepair:
     _is_acting: bool = False
     """A step was given out, and nothing was told of it yet."""
     _must_clear: bool = False
+    """What is up is a bad slice."""
     _ended_s: float | None = None
     """End of the node on trial."""
 
     def __post_init__(self) -> None:
         self._since_s = self.begun_s
-        self._count(self.cause)
+        self.used[self.cause] += 1
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is done."""
+        """Whether no slice is waited for any more."""
         return self.stage in (Stage.BACK, Stage.GIVEN_UP)
+
+    @property
+    def moved(self) -> RepairMoved:
+        """Where it is now, for the record."""
+        return RepairMoved(
+            node=self.node,
+            cause=self.cause.value,
+            stage=self.stage.value,
+            attempt=self.attempt,
+            lost=self.lost,
+            resource=self.expected,
+            preemptions=self.used[Cause.PREEMPTION],
+            failures=self.used[Cause.FAILURE],
+            detail=self.detail,
+        )
 
     # ---------------------------------------------------------------- what to do
 
     def advance(self, report: SliceReport, now_s: float) -> Step | None:
         """The next step, given once; None: wait. `done` or `refused` must follow it."""
-        if self.is_over or self._is_acting:
+        if self._is_acting:
             return None
         if self.stage is Stage.TRIAL:
             self._watch_trial(report, now_s)
-        elif self.stage is Stage.BEGUN and self._is_spent(now_s):
-            return None
-        elif now_s - self.begun_s > self.limits.wait_s:
-            self.give_up(f"no slice after {self.limits.wait_s:g} s: {self.stage.value}", now_s)
-        if self.is_over or now_s < self._not_before_s:
-            return None
-        step = self._next(report, now_s)
+        elif not self.is_over and now_s - self.begun_s > self.limits.wait_s:
+            self._give_up(f"no slice after {self.limits.wait_s:g} s: {self.stage.value}", now_s)
+        if not self.is_over:
+            self._look_at_budgets(now_s)
+        step = None if now_s < self._not_before_s else self._next(report, now_s)
         self._is_acting = step is not None
         return step
 
-    def _next(self, report: SliceReport, now_s: float) -> Step | None:
-        if self.stage is Stage.BEGUN:
-            return self._first(report, now_s)
-        if self.stage is Stage.CLEARED:
-            return Step.REQUEST
-        if self.stage is Stage.TRIAL:
-            return None
-        if self.expected and report.resource != self.expected:
-            return None  # the API does not show it yet
-        return self._follow(report, now_s)
+    def _look_at_budgets(self, now_s: float) -> None:
+        """Give up when one is exceeded."""
+        budgets = {Cause.PREEMPTION: self.limits.preemptions, Cause.FAILURE: self.limits.failures}
+        for cause, most in budgets.items():
+            if (used := self.used[cause]) > most:
+                self._give_up(f"{used} {cause.value}s, {most} are allowed: {self.detail}", now_s)
 
-    def _first(self, report: SliceReport, now_s: float) -> Step | None:
-        """First step, by what is left of the slice."""
-        if report == self.before and now_s - self.begun_s < LATE_S and not self._must_clear:
-            return None
-        match report.condition:
-            case Condition.STOPPED:
-                return Step.RESUME
-            case Condition.LEAVING | Condition.ABSENT:
+    def _next(self, report: SliceReport, now_s: float) -> Step | None:
+        match self.stage:
+            case Stage.GIVEN_UP:
+                return Step.CLEAR if self.may_come else None  # as it would cost
+            case Stage.CLEARED:
                 return Step.REQUEST
-            case Condition.PREEMPTED | Condition.FAILED:
-                return Step.CLEAR
-            case Condition.UP:
-                return Step.CLEAR if self._must_clear else self._start(now_s)
-            case Condition.MAINTAINED | Condition.WAITING | Condition.COMING:
-                self._move(Stage.COMING, self._since_s)
-        return None
+            case Stage.BACK | Stage.TRIAL:
+                return None
+            case Stage.BEGUN if self._must_clear:
+                is_late = False
+            case Stage.BEGUN:
+                is_late = report == self.before and now_s - self.begun_s < LATE_S
+            case _:
+                is_late = self.expected not in ("", report.resource)
+        return None if is_late else self._follow(report, now_s)
 
     def _follow(self, report: SliceReport, now_s: float) -> Step | None:
-        """A slice on its way."""
+        """Step by what is left of a slice, or on its way."""
+        is_new = self.stage is Stage.BEGUN
         self.detail = report.detail or self.detail
         match report.condition:
+            case Condition.ABSENT | Condition.LEAVING:
+                return Step.REQUEST
             case Condition.WAITING:
                 self._move(Stage.WAITING, now_s)
             case Condition.COMING | Condition.MAINTAINED:
                 self._move(Stage.COMING, now_s)
+            case Condition.STOPPED if is_new or now_s - self._since_s > LATE_S:
+                return Step.RESUME
+            case Condition.UP if is_new and self._must_clear:
+                return Step.CLEAR
             case Condition.UP:
                 return self._start(now_s)
-            case Condition.PREEMPTED:
-                return self._replace(Cause.PREEMPTION, now_s)
-            case Condition.FAILED:  # the request was not served in time, or no slice came of it
-                self._wait(now_s)
+            case Condition.PREEMPTED | Condition.FAILED:
+                if not is_new and report.condition is Condition.PREEMPTED:
+                    self.used[Cause.PREEMPTION] += 1
+                elif not is_new:  # the request was not served in time, or no slice came of it
+                    self._wait(now_s)
                 return Step.CLEAR
-            case Condition.ABSENT | Condition.LEAVING:
-                return Step.REQUEST
-            case Condition.STOPPED if now_s - self._since_s > LATE_S:
-                return Step.RESUME
         return None
 
     def _start(self, now_s: float) -> Step | None:
@@ -231,21 +211,15 @@ class SliceRepair:
         """
         if self._ended_s is None:
             if now_s - self._since_s > self.limits.probation_s:
-                why = f"no step within {self.limits.probation_s:g} s"
-                self._again(Cause.FAILURE, now_s, why)
+                self._again(Cause.FAILURE, now_s, f"no step within {self.limits.probation_s:g} s")
             return
         if report.condition is Condition.UNKNOWN:
             return
         is_its_own = not self.expected or report.resource in (self.expected, "")
-        is_taken = report.condition in (Condition.PREEMPTED, Condition.ABSENT, Condition.LEAVING)
-        if is_its_own and is_taken:
+        if is_its_own and report.condition in TAKEN:
             self._again(Cause.PREEMPTION, now_s, "preempted before its first step")
         elif report.condition is Condition.FAILED or now_s - self._ended_s > _WORD_S:
             self._again(Cause.FAILURE, now_s, report.detail or self.detail)
-
-    def _replace(self, cause: Cause, now_s: float) -> Step | None:
-        self._count(cause)
-        return None if self._is_spent(now_s) else Step.CLEAR
 
     # ---------------------------------------------------------------- what came of it
 
@@ -253,6 +227,8 @@ class SliceRepair:
         """Note that a step was accepted; of a request the name of the slice that is to come."""
         self._is_acting = False
         match step:
+            case Step.CLEAR if self.is_over:
+                self.may_come = False
             case Step.CLEAR:
                 self._move(Stage.CLEARED, now_s)
             case Step.REQUEST:
@@ -269,14 +245,14 @@ class SliceRepair:
         """Note a refusal by the provider (with a code) or by the hosts; the step is tried again."""
         self._is_acting = False
         self.detail = why
-        self.may_come |= step is Step.REQUEST and refusal is not None
-        if refusal in LASTING:
-            self.give_up(why, now_s)
-            return
-        if step is Step.CLEAR and refusal is Refusal.ABSENT:
-            self._move(Stage.CLEARED, now_s)
-            return
-        self._wait(now_s)
+        if step is Step.REQUEST and refusal not in (None, Refusal.EXPIRED):
+            self.may_come = True
+        if refusal not in LASTING:
+            self._wait(now_s)
+        elif self.is_over:
+            self.may_come = False
+        else:
+            self._give_up(why, now_s)
 
     def stepped(self, now_s: float) -> None:
         """The node itself reported a step: only this ends a repair well."""
@@ -290,34 +266,20 @@ class SliceRepair:
         if self.stage is Stage.TRIAL and self._ended_s is None:
             self._ended_s, self.detail = now_s, why
 
-    def give_up(self, why: str, now_s: float) -> None:
-        """Nothing more is done."""
-        self.detail = why
-        self._move(Stage.GIVEN_UP, now_s)
-
     # ---------------------------------------------------------------- inside
+
+    def _give_up(self, why: str, now_s: float) -> None:
+        """Request nothing more; what may still come is deleted."""
+        self.detail, self._not_before_s = why, now_s
+        self._move(Stage.GIVEN_UP, now_s)
 
     def _again(self, cause: Cause, now_s: float, why: str) -> None:
         """Begin anew, with another slice."""
-        self._count(cause)
+        self.used[cause] += 1
         self.cause, self.detail = cause, why
         self._must_clear, self._ended_s = True, None
-        if not self._is_spent(now_s):
-            self.begun_s = now_s
-            self._move(Stage.BEGUN, now_s)
-
-    def _count(self, cause: Cause) -> None:
-        self.counts.preemptions += cause is Cause.PREEMPTION
-        self.counts.failures += cause is Cause.FAILURE
-
-    def _is_spent(self, now_s: float) -> bool:
-        """Gives up when a budget is exceeded."""
-        for name in ("preemptions", "failures"):
-            used, most = getattr(self.counts, name), getattr(self.limits, name)
-            if used > most:
-                self.give_up(f"{used} {name}, {most} are allowed: {self.detail}", now_s)
-                return True
-        return False
+        self.begun_s = now_s
+        self._move(Stage.BEGUN, now_s)
 
     def _wait(self, now_s: float) -> None:
         """Do nothing for a while, and for longer the next time."""

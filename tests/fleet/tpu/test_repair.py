@@ -1,12 +1,14 @@
 """Repair of a slice as a state machine: which step follows which report."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import pytest
 
-from chaoslab.fleet.provider import Condition, Refusal, SliceReport
-from chaoslab.fleet.slices.repair import Cause, Counts, RepairLimits, SliceRepair, Stage, Step
+from chaoslab.fleet.remote.slices import RepairLimits
+from chaoslab.fleet.tpu.repair import Cause, SliceRepair, Stage, Step
+from chaoslab.fleet.tpu.states import Condition, Refusal, SliceReport
 
 NODE = "learner-1"
 ENDED, STEPPED = "the node ended", "the node made a step"
@@ -35,7 +37,7 @@ class Told:
         cause: Cause = Cause.PREEMPTION,
         *,
         limits: RepairLimits | None = None,
-        counts: Counts | None = None,
+        preemptions: int = 0,
         before: Condition | None = None,
         refusal: Refusal | None = None,
     ) -> None:
@@ -45,7 +47,7 @@ class Told:
             cause=cause,
             begun_s=self.now_s,
             limits=limits or RepairLimits(),
-            counts=counts or Counts(),
+            used=Counter({Cause.PREEMPTION: preemptions}),
             lost="old",
             before=SliceReport(node=NODE, condition=before, resource="old") if before else None,
         )
@@ -132,7 +134,8 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
         ),
         pytest.param(
             lambda: Told(limits=RepairLimits(wait_s=60.0)),
-            [*REQUESTED, *2 * [Sees(Condition.WAITING, after_s=30.0)]],
+            [*REQUESTED, Sees(Condition.WAITING, after_s=30.0),
+             Sees(Condition.WAITING, Step.CLEAR, after_s=30.0), Sees(Condition.LEAVING)],
             (Stage.GIVEN_UP, Cause.PREEMPTION, 1, 0),
             id="no slice in time is given up",
         ),
@@ -158,14 +161,12 @@ def later_and_later(*pauses_s: float, first: Rows = (), but: str = "") -> Rows:
         ),
         pytest.param(
             lambda: Told(limits=RepairLimits(preemptions=1000, failures=2)),
-            [*IN_TRIAL, *CRASH, *CRASH, ENDED, Sees(Condition.UP, after_s=11.0)],
+            [*IN_TRIAL, *CRASH, *CRASH, ENDED, Sees(Condition.UP, Step.CLEAR, after_s=11.0)],
             (Stage.GIVEN_UP, Cause.FAILURE, 1, 3),
             id="crashes use up the failures, however many preemptions are allowed",
         ),
         pytest.param(
-            lambda: Told(
-                limits=RepairLimits(preemptions=2, failures=0), counts=Counts(preemptions=2)
-            ),
+            lambda: Told(limits=RepairLimits(preemptions=2, failures=0), preemptions=2),
             [Sees(Condition.PREEMPTED, None, "old")],
             (Stage.GIVEN_UP, Cause.PREEMPTION, 3, 0),
             id="preemptions use up their own budget",
@@ -206,8 +207,8 @@ def test_steps_follow_reports(
     told: Callable[[], Told], rows: Rows, ends: tuple[Stage, Cause, int, int]
 ) -> None:
     repair = told().play(rows).repair
-    counts = repair.counts
-    assert (repair.stage, repair.cause, counts.preemptions, counts.failures) == ends
+    used = repair.used
+    assert (repair.stage, repair.cause, used[Cause.PREEMPTION], used[Cause.FAILURE]) == ends
 
 
 @pytest.mark.parametrize("refusal", [Refusal.QUOTA, Refusal.STOCK_OUT, Refusal.UNAVAILABLE, None])

@@ -1,21 +1,32 @@
 """A provider in memory, whose slices do at once what is asked, and hosts of no fleet."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.provider import Condition, ProvidedHost, ProviderError, Refusal, SliceReport
+from chaoslab.fleet.remote.protocol.reach import HostAddress
+from chaoslab.fleet.tpu.provider import TpuProvider
+from chaoslab.fleet.tpu.states import Act, Condition, ProviderError, Refusal, SliceReport
+from tests.fleet.tpu.conftest import inventory_of
 
-NODES = ("learner-0", "learner-1")
+_AFTER = {
+    Act.TAKE: Condition.ABSENT,
+    Act.STOP: Condition.STOPPED,
+    Act.START: Condition.UP,
+    Act.MAINTAIN: Condition.MAINTAINED,
+}
 
 
-class FakeProvider:
-    """Implements `fleet.provider.Provider`. What a test puts into `refusals` is refused."""
+class FakeProvider(TpuProvider):
+    """One without an API. What a test puts into `refusals` is refused."""
 
     def __init__(self) -> None:
+        no_api: Any = None
+        super().__init__(inventory_of(), no_api)
         self.reports = {
             name: SliceReport(node=name, condition=Condition.UP, resource=f"{name}-0")
-            for name in NODES
+            for name in self.nodes
         }
         self.calls: list[str] = []
         self.refusals: dict[str, ProviderError] = {}
@@ -24,23 +35,20 @@ class FakeProvider:
         self.why = ""
         self._made = 0
 
-    @property
-    def nodes(self) -> Sequence[str]:
-        return NODES
-
     def turns(self, name: str, condition: Condition) -> None:
         """The provider says something else of a slice from now on."""
         self.reports[name] = replace(self.reports[name], condition=condition)
 
-    def hosts(self, node: str) -> tuple[ProvidedHost, ...]:
+    def hosts(self, node: str) -> list[HostAddress]:
         self._called("hosts", node)
-        return (ProvidedHost(address=self.reports[node].resource),)
+        return [HostAddress(address=self.reports[node].resource)]
 
     def look(self) -> Sequence[SliceReport]:
         self._called("look", "")
         return list(self.reports.values())
 
-    def request(self, node: str) -> str:
+    def request(self, node: str, *, within_s: float | None = None) -> str:
+        self._require_time()
         self._called("request", node)
         self._made += 1
         name = f"{node}-{self._made}"
@@ -51,21 +59,11 @@ class FakeProvider:
         self._called("delete", node)
         self.turns(node, Condition.LEAVING)
 
-    def take(self, node: str) -> None:
-        self._called("take", node)
-        self.turns(node, Condition.ABSENT)
-
-    def stop(self, node: str) -> None:
-        self._called("stop", node)
-        self.turns(node, Condition.STOPPED)
-
-    def start(self, node: str) -> None:
-        self._called("start", node)
-        self.turns(node, Condition.UP)
-
-    def maintain(self, node: str) -> None:
-        self._called("maintain", node)
-        self.turns(node, Condition.MAINTAINED)
+    def do(self, act: Act, node: str) -> None:
+        if act is Act.START:
+            self._require_time()
+        self._called(act, node)
+        self.turns(node, _AFTER[act])
 
     def why_not(self) -> str:
         return self.why
@@ -85,30 +83,30 @@ class FakeHosts:
     """Implements `manager.Hosts`: counts incarnations; those a test says cannot be reached."""
 
     def __init__(self) -> None:
-        self.rehosted: list[tuple[str, str]] = []
+        self.ready: list[tuple[str, str]] = []
         self.gone: list[str] = []
         self.taken_in: list[str] = []
+        self.started: list[str] = []
         self.begun: list[str] = []
         self.unreachable: set[str] = set()
         """Addresses."""
 
-    def make_ready(self, name: str, hosts: Sequence[ProvidedHost]) -> None:
+    def make_ready(self, name: str, hosts: Sequence[HostAddress]) -> None:
         (host,) = hosts
         if host.address in self.unreachable:
             raise FleetError(f"{host.address} does not answer")
-        self.rehosted.append((name, host.address))
+        self.ready.append((name, host.address))
 
-    def take_in_hosts(self, name: str) -> None:
-        assert name in {one for one, _ in self.rehosted}, "they were made ready before"
+    def take_in_hosts(self, name: str, hosts: Sequence[HostAddress]) -> Callable[[], None]:
+        assert (name, hosts[0].address) in self.ready, "they were made ready before"
         self.taken_in.append(name)
-
-    def start_hosts(self, name: str) -> None:
-        assert name in self.taken_in, "its entry is written before"
+        return lambda: self.started.append(name)
 
     def lose(self, name: str, why: str) -> None:
         self.gone.append(name)
 
-    def begin(self, name: str) -> int:
+    def begin(self, name: str, hosts: Sequence[HostAddress]) -> int:
+        assert name in self.started, "its agents were started before"
         self.begun.append(name)
         return 1 + self.begun.count(name)
 

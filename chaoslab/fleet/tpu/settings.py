@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
-from chaoslab.fleet.tpu.claim import claim
+from chaoslab.fleet.tpu.lifecycle import claim
+from chaoslab.fleet.tpu.provider import open_provider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,17 +20,13 @@ class TpuVm(Ssh):
         inventory = self.read()
         inventory.require(request.learners)
         inventory.ssh.require_files(self.inventory)
-        cloud = inventory.require_cloud()
+        provider = open_provider(inventory)
         try:
             from chaoslab.fleet.remote.contact import Terms  # noqa: PLC0415  # asyncssh
-            from chaoslab.fleet.tpu.api import CloudTpu  # noqa: PLC0415  # google
-            from chaoslab.fleet.tpu.provider import TpuProvider  # noqa: PLC0415
-            from chaoslab.fleet.tpu_vm.fleet import SliceFleets  # noqa: PLC0415  # asyncssh
+            from chaoslab.fleet.tpu.fleet import SliceFleets  # noqa: PLC0415  # asyncssh
         except ImportError as error:
             raise AbilityError(
                 f"the fleet tpu-vm needs more libraries ({error}): pip install 'chaoslab[tpu]'"
             ) from error
-        claim(cloud)
-        provider = TpuProvider(cloud, CloudTpu(cloud.project, endpoint=cloud.endpoint))
-        terms = Terms(lease_s=self.lease_s, lost_s=self.lease_s)
-        return SliceFleets(inventory, request, terms, provider)
+        claim(inventory)
+        return SliceFleets(request, Terms(lease_s=self.lease_s, lost_s=self.lease_s), provider)

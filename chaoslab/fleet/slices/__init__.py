@@ -1,1 +1,0 @@
-"""Fleets whose nodes run on slices that a provider gives, takes away and replaces."""
