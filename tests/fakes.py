@@ -19,6 +19,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.links.base import Link
 from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 from tests.payload_reading import observed
@@ -175,12 +176,10 @@ class FakeFleet:
     def upgrade(self, name: str, release: str) -> None:
         self._do("upgrade", name)
 
-    def delete_slice(self, *names: str) -> None:
+    def act_on_slices(self, act: SliceAct, *names: str) -> None:
         for name in names:
-            self._do("delete_slice", name)
+            self._do(f"{act} slice", name)
             self._end(name, signal="SIGKILL")
-
-    take_slice = stop_slice = maintain_slice = delete_slice
 
     def delete_pod(self, *names: str) -> None:
         for name in names:

@@ -30,7 +30,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import LAG_S, EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import HasSlices, able
+from chaoslab.fleet.protocols import HasSlices, SliceAct, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
 
@@ -146,13 +146,7 @@ class TpuOutage(_OnSlice):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask the provider for it, for all targets side by side."""
-        slices = able(fleet, HasSlices)
-        ask = {
-            Loss.DELETE: slices.delete_slice,
-            Loss.STOP: slices.stop_slice,
-            Loss.MAINTENANCE: slices.maintain_slice,
-        }
-        ask[self.how](*injection.targets)
+        able(fleet, HasSlices).act_on_slices(SliceAct(self.how.value), *injection.targets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +176,7 @@ class SpotPreempt(GivesNotice, _OnSlice):
         if step_index == 0:
             fleet.signal(*injection.targets, signal=Signal.SIGTERM)
         else:
-            able(fleet, HasSlices).take_slice(*injection.targets)
+            able(fleet, HasSlices).act_on_slices(SliceAct.TAKE, *injection.targets)
 
     def requested(self) -> Mapping[str, Json]:
         return {"notice_s": self.notice_s, "grace_s": self.grace_s, "is_emulated": True}

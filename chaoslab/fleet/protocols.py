@@ -11,6 +11,7 @@ one, do nothing: healing twice is safe.
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -213,31 +214,34 @@ class Upgradable(Protocol):
         ...
 
 
+class SliceAct(StrEnum):
+    """What is done to a slice."""
+
+    DELETE = "delete"
+    """Delete it, with the request that it came from."""
+    TAKE = "take"
+    """Delete it and leave the request, as a preemption does."""
+    STOP = "stop"
+    """Stop it; it stays."""
+    START = "start"
+    """Start it, if it was stopped."""
+    MAINTENANCE = "maintenance"
+    """Simulate a maintenance event on it."""
+
+
 @runtime_checkable
 class HasSlices(Protocol):
     """Has nodes on slices of a provider, and can do to these what the provider does."""
 
-    def delete_slice(self, *names: str) -> None:
-        """Delete the slices and their requests; returns when the provider has accepted it.
+    def act_on_slices(self, act: SliceAct, *names: str) -> None:
+        """Do this to the slices of nodes; returns when the provider has accepted it.
 
         What follows is told by PROVIDER_REPORTED and NODE_EXITED. FleetError names those refused.
         """
         ...
 
-    def take_slice(self, *names: str) -> None:
-        """Delete the slices and leave their requests, as a preemption does."""
-        ...
-
-    def stop_slice(self, *names: str) -> None:
-        """Stop the slices, which stay."""
-        ...
-
-    def maintain_slice(self, *names: str) -> None:
-        """Let the provider simulate a maintenance event on them."""
-        ...
-
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
-        """Bring back a slice to which one of these was done; told by REPAIR_MOVED.
+        """Bring back a slice to which something was done; told by REPAIR_MOVED.
 
         Returns at once. The node is started when there is a slice again. `is_preempted` counts it
         with the preemptions. Of a slice to which nothing was done, the node is started if it ended.

@@ -94,7 +94,6 @@ class NoFleet:
             self._nodes[name] = replace(self._nodes[name], is_alive=False)
             self.touched.add(name)
 
-    delete_slice = take_slice = stop_slice = maintain_slice = kill
     delete_pod = evict_pod = delete_job = kill
 
     def drain(self, injection: str, *names: str) -> None:
@@ -171,6 +170,9 @@ class NoFleet:
 
     def beside(self, *names: str) -> Sequence[str]:
         return names
+
+    def act_on_slices(self, _: str, *names: str) -> None:
+        self.kill(*names)
 
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         if not self._nodes[name].is_alive:

@@ -108,7 +108,7 @@ def test_a_preemption_is_healed_as_one() -> None:
         def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
             self.repaired.append((name, is_preempted))
 
-        delete_slice = take_slice = stop_slice = maintain_slice = repair_slice
+        act_on_slices = repair_slice
 
     for fault, is_preempted in ((SpotPreempt(), True), (TpuOutage(), False)):
         fleet = Fleet()

@@ -20,7 +20,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Hosts
-from chaoslab.fleet.protocols import Pausable, able
+from chaoslab.fleet.protocols import Pausable, SliceAct, able
 from chaoslab.fleet.remote import client, contact
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
@@ -254,7 +254,7 @@ def test_no_entry_stays_open_for_a_slice_that_the_provider_has_taken(
 ) -> None:
     far = make(kind=TpuVmFleet)
     assert isinstance(far.fleet, TpuVmFleet)
-    far.fleet.take_slice(NODE)
+    far.fleet.act_on_slices(SliceAct.TAKE, NODE)
     far.on_loop(far.host.switch_off)
     wait_until(lambda: far.exited)
     far.fleet.__exit__(None, None, None)

@@ -28,10 +28,10 @@ from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 
 from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.slices import TpuEntry
 from chaoslab.fleet.tpu.states import (
     NODE,
-    Act,
     ProviderError,
     Refusal,
     SliceReport,
@@ -165,13 +165,13 @@ class CloudTpu:
         )
         return _repeated(lambda: _begun(self._client.delete_queued_resource(asked, timeout=CALL_S)))
 
-    def do(self, act: Act, zone: str, slice_id: str) -> str:
+    def do(self, act: SliceAct, zone: str, slice_id: str) -> str:
         """Do this to a node."""
         call, request = {
-            Act.TAKE: (self._client.delete_node, tpu_v2.DeleteNodeRequest),
-            Act.STOP: (self._client.stop_node, tpu_v2.StopNodeRequest),
-            Act.START: (self._client.start_node, tpu_v2.StartNodeRequest),
-            Act.MAINTAIN: (
+            SliceAct.TAKE: (self._client.delete_node, tpu_v2.DeleteNodeRequest),
+            SliceAct.STOP: (self._client.stop_node, tpu_v2.StopNodeRequest),
+            SliceAct.START: (self._client.start_node, tpu_v2.StartNodeRequest),
+            SliceAct.MAINTENANCE: (
                 self._alpha.simulate_maintenance_event,
                 tpu_v2alpha1.SimulateMaintenanceEventRequest,
             ),

@@ -11,7 +11,6 @@ Nodes without a slice by the inventory, such as the syncer, are the remote fleet
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
@@ -21,7 +20,7 @@ from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Fleet, Node
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.protocols import HasSlices
+from chaoslab.fleet.protocols import HasSlices, SliceAct
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.factory import HostFleets
 from chaoslab.fleet.remote.fleet import RemoteFleet
@@ -31,7 +30,7 @@ from chaoslab.fleet.settings import FleetRequest
 from chaoslab.fleet.tpu.manager import LOOK_S, SliceManager
 from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.repair import Cause
-from chaoslab.fleet.tpu.states import TAKEN, Act, ProviderError
+from chaoslab.fleet.tpu.states import TAKEN, ProviderError
 from chaoslab.undo.base import UndoLog
 
 _READY_S: Final = 2400.0
@@ -46,15 +45,13 @@ class TpuVmFleet(RemoteFleet, HasSlices):
     """A remote fleet whose learners are on slices."""
 
     look_s = LOOK_S
-    _provider: TpuProvider
     _bring: Bring
     _slices: SliceManager
 
     def use_slices(self, provider: TpuProvider, bring: Bring) -> None:
         """Set whose slices they are; called once, before the fleet is entered."""
-        self._provider, self._bring = provider, bring
-        limits = provider.inventory.repair
-        self._slices = SliceManager(provider, limits, self, look_s=self.look_s)
+        self._bring = bring
+        self._slices = SliceManager(provider, self, look_s=self.look_s)
 
     def __exit__(
         self,
@@ -94,17 +91,8 @@ class TpuVmFleet(RemoteFleet, HasSlices):
 
     # ---------------------------------------------------------------- slices
 
-    def delete_slice(self, *names: str) -> None:
-        self._slices.do(self._provider.delete, *names)
-
-    def take_slice(self, *names: str) -> None:
-        self._slices.do(partial(self._provider.do, Act.TAKE), *names)
-
-    def stop_slice(self, *names: str) -> None:
-        self._slices.do(partial(self._provider.do, Act.STOP), *names)
-
-    def maintain_slice(self, *names: str) -> None:
-        self._slices.do(partial(self._provider.do, Act.MAINTAIN), *names)
+    def act_on_slices(self, act: SliceAct, *names: str) -> None:
+        self._slices.do(act, *names)
 
     def repair_slice(self, name: str, *, is_preempted: bool = False) -> None:
         """As promised; a node that has ended although its slice was left alone is started again."""

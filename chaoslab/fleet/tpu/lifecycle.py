@@ -17,12 +17,12 @@ from typing import Final
 
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import AbilityError
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.inventory import Inventory
 from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.states import (
     LASTING,
     LOST,
-    Act,
     Condition,
     ProviderError,
     Refusal,
@@ -153,7 +153,7 @@ def _request_missing(provider: TpuProvider, within_s: float) -> Collection[str]:
                 provider.request(report.node, within_s=within_s)
                 requested.append(report.node)
             elif report.condition is Condition.STOPPED:
-                provider.do(Act.START, report.node)
+                provider.do(SliceAct.START, report.node)
         except ProviderError as error:
             told = f"{report.node}: {error}"
             if requested:

@@ -20,13 +20,12 @@ from typing import Any, Final, Protocol, TypeAlias
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.core.events import Observation
 from chaoslab.core.payloads import LearnerStep, NodeExited, ProviderReported, RepairMoved
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.protocol.reach import HostAddress
-from chaoslab.fleet.remote.slices import RepairLimits
 from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.repair import LATE_S, Cause, SliceRepair, Stage, Step
 from chaoslab.fleet.tpu.states import (
     LOST,
-    Act,
     Condition,
     ProviderError,
     Refusal,
@@ -133,11 +132,9 @@ class _Acting:
 class SliceManager:
     """Slices of a fleet. `close` ends its threads; what it has asked for stays."""
 
-    def __init__(
-        self, provider: TpuProvider, limits: RepairLimits, hosts: Hosts, *, look_s: float = LOOK_S
-    ) -> None:
+    def __init__(self, provider: TpuProvider, hosts: Hosts, *, look_s: float = LOOK_S) -> None:
         """The provider is asked every `look_s`, by the clock of the turns; not before the first."""
-        self._provider, self._limits, self._hosts = provider, limits, hosts
+        self._provider, self._hosts = provider, hosts
         unknown = (SliceReport(node=name, condition=Condition.UNKNOWN) for name in provider.nodes)
         self._slices = {one.node: _KeptSlice(report=one) for one in unknown}
         self._look_s, self._look_due_s = look_s, 0.0
@@ -162,8 +159,8 @@ class SliceManager:
         known = self._slices[name]
         known.is_alive, known.incarnation, known.hosts_lost_s = True, incarnation, None
 
-    def do(self, act: Callable[[str], object], *names: str) -> None:
-        """Call the provider for several nodes, side by side; now their slices are under a fault.
+    def do(self, act: SliceAct, *names: str) -> None:
+        """Do this to the slices of nodes, side by side; now they are under a fault.
 
         FleetError names those for which it was refused; where that is sure to have changed nothing,
         the slice is not under one. FleetError for a node that has none.
@@ -171,7 +168,8 @@ class SliceManager:
         if strangers := [name for name in names if name not in self._slices]:
             raise FleetError(f"{', '.join(strangers)}: no slice, but hosts by the inventory")
         refused = []
-        for name, future in [(name, self._pool.submit(act, name)) for name in names]:
+        asked = [(name, self._pool.submit(self._provider.do, act, name)) for name in names]
+        for name, future in asked:
             known = self._slices[name]
             try:
                 future.result()
@@ -280,7 +278,7 @@ class SliceManager:
             node=known.report.node,
             cause=cause,
             begun_s=now_s,
-            limits=self._limits,
+            limits=self._provider.inventory.repair,
             used=known.used,
             lost=known.resource,
             before=known.before,
@@ -307,11 +305,11 @@ class SliceManager:
         submit = self._pool.submit
         match step:
             case Step.CLEAR:
-                yield submit(self._provider.delete, name)
+                yield submit(self._provider.do, SliceAct.DELETE, name)
             case Step.REQUEST:
                 return str((yield submit(self._provider.request, name)))
             case Step.RESUME:
-                yield submit(self._provider.do, Act.START, name)
+                yield submit(self._provider.do, SliceAct.START, name)
             case Step.START:
                 hosts = yield submit(self._provider.hosts, name)
                 yield submit(self._hosts.make_ready, name, hosts)

@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.inventory import Inventory
 from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.tpu.states import (
     FLEET,
     NODE,
     UNTIL,
-    Act,
     Condition,
     ProviderError,
     Refusal,
@@ -203,7 +203,7 @@ class TpuProvider:
             operation = (
                 self._api.delete_request(one.zone, one.resource)
                 if one.request
-                else self._api.do(Act.TAKE, one.zone, one.resource)
+                else self._api.do(SliceAct.TAKE, one.zone, one.resource)
             )
         except ProviderError as error:
             if error.refusal is not Refusal.ABSENT:
@@ -211,14 +211,17 @@ class TpuProvider:
         else:
             self._begin(operation, _Call("delete", one.node, one.zone, one.resource))
 
-    def do(self, act: Act, node: str) -> None:
+    def do(self, act: SliceAct, node: str) -> None:
         """Do this to the slice of a node. ProviderError."""
-        if act is Act.START:
+        if act is SliceAct.DELETE:
+            self.delete(node)
+            return
+        if act is SliceAct.START:
             self._require_time()
         one = self._newest()[node]
         if not one.state:
             raise ProviderError(Refusal.ABSENT, f"{node} has no slice")
-        if act is Act.TAKE:
+        if act is SliceAct.TAKE:
             self._taken.add(one.resource)
         operation = self._api.do(act, one.zone, one.resource)
         self._begin(operation, _Call(act.value, node, one.zone, one.resource))

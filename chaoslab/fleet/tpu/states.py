@@ -84,17 +84,6 @@ class ProviderError(FleetError):
         self.refusal = refusal
 
 
-class Act(StrEnum):
-    """Act of the API on a slice that is there."""
-
-    TAKE = "take"
-    """Delete it and leave its request, which is suspended then: as a preemption does."""
-    STOP = "stop"
-    START = "start"
-    MAINTAIN = "maintain"
-    """Simulate a maintenance event on it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceReport:
     """A slice, the request for it, or both, at one time. Both have one name."""

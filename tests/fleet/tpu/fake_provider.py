@@ -5,25 +5,27 @@ from dataclasses import replace
 from typing import Any
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.protocol.reach import HostAddress
+from chaoslab.fleet.remote.slices import RepairLimits
 from chaoslab.fleet.tpu.provider import TpuProvider
-from chaoslab.fleet.tpu.states import Act, Condition, ProviderError, Refusal, SliceReport
+from chaoslab.fleet.tpu.states import Condition, ProviderError, Refusal, SliceReport
 from tests.fleet.tpu.conftest import inventory_of
 
 _AFTER = {
-    Act.TAKE: Condition.ABSENT,
-    Act.STOP: Condition.STOPPED,
-    Act.START: Condition.UP,
-    Act.MAINTAIN: Condition.MAINTAINED,
+    SliceAct.TAKE: Condition.ABSENT,
+    SliceAct.STOP: Condition.STOPPED,
+    SliceAct.START: Condition.UP,
+    SliceAct.MAINTENANCE: Condition.MAINTAINED,
 }
 
 
 class FakeProvider(TpuProvider):
     """One without an API. What a test puts into `refusals` is refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, repair: RepairLimits | None = None) -> None:
         no_api: Any = None
-        super().__init__(inventory_of(), no_api)
+        super().__init__(inventory_of(repair=repair), no_api)
         self.reports = {
             name: SliceReport(node=name, condition=Condition.UP, resource=f"{name}-0")
             for name in self.nodes
@@ -59,8 +61,11 @@ class FakeProvider(TpuProvider):
         self._called("delete", node)
         self.turns(node, Condition.LEAVING)
 
-    def do(self, act: Act, node: str) -> None:
-        if act is Act.START:
+    def do(self, act: SliceAct, node: str) -> None:
+        if act is SliceAct.DELETE:
+            self.delete(node)
+            return
+        if act is SliceAct.START:
             self._require_time()
         self._called(act, node)
         self.turns(node, _AFTER[act])

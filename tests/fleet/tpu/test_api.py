@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.tpu import api as api_module
 from chaoslab.fleet.tpu.api import CloudTpu
-from chaoslab.fleet.tpu.states import Act, Condition, ProviderError, Refusal
+from chaoslab.fleet.tpu.states import Condition, ProviderError, Refusal
 from tests.fake_tpu import Times
 from tests.fleet.tpu.conftest import ENTRY, Cloudy, paused_by
 
@@ -98,7 +99,7 @@ def test_reads_outlast_an_outage_and_changes_do_not(
 
     monkeypatch.setattr(api_module, "time", paused_by(end_outage))
     with pytest.raises(ProviderError) as refused:
-        cloudy.api.do(Act.STOP, ZONE, "r1")
+        cloudy.api.do(SliceAct.STOP, ZONE, "r1")
     assert refused.value.refusal is Refusal.UNAVAILABLE
     assert cloudy.api.look(ZONE) == []
 

@@ -15,6 +15,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host import Runs
 from chaoslab.fleet.remote.protocol.reach import HostAddress, Reach
@@ -122,18 +123,18 @@ def repaired(stage: Stage, name: str = "learner-0") -> list[Json]:
     return stages
 
 
-@pytest.mark.parametrize("verb", [
-    pytest.param("delete_slice", marks=pytest.mark.gate), "take_slice", "stop_slice",
-    "maintain_slice",
+@pytest.mark.parametrize("act", [
+    pytest.param(SliceAct.DELETE, marks=pytest.mark.gate), SliceAct.TAKE, SliceAct.STOP,
+    SliceAct.MAINTENANCE,
 ])  # fmt: skip
 def test_a_node_whose_slice_is_lost_ends_and_is_back_when_it_is_repaired(
-    stage: Stage, spec: NodeSpec, verb: str
+    stage: Stage, spec: NodeSpec, act: SliceAct
 ) -> None:
     fleet = fleet_of(stage)
     fleet.start(spec)
     fleet.start(learner("learner-1"))
     stage.until(Kind.LEARNER_STEP, node=spec.name)
-    getattr(fleet, verb)(spec.name)
+    fleet.act_on_slices(act, spec.name)
     told(stage, Kind.NODE_EXITED, spec.name)
     told(stage, Kind.PROVIDER_REPORTED, spec.name)
     assert not fleet.restart(spec.name).is_alive, "there is nothing to start it on"

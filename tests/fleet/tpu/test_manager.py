@@ -1,16 +1,16 @@
 """Manager of slices: losses are repaired, faults take them, time ends it, outages are said."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.slices import RepairLimits
 from chaoslab.fleet.tpu.manager import SliceManager
 from chaoslab.fleet.tpu.repair import Cause
-from chaoslab.fleet.tpu.states import Act, Condition, Refusal
+from chaoslab.fleet.tpu.states import Condition, Refusal
 from tests.fleet.tpu.conftest import NODES
 from tests.fleet.tpu.fake_provider import FakeHosts, FakeProvider, refusal
 from tests.payload_reading import observed
@@ -22,10 +22,10 @@ LOST, OTHER = NODES
 class Kept:
     """A manager with a clock of its own, and what it has said."""
 
-    def __init__(self, *, limits: RepairLimits | None = None) -> None:
-        self.provider, self.hosts = FakeProvider(), FakeHosts()
+    def __init__(self, limits: RepairLimits) -> None:
+        self.provider, self.hosts = FakeProvider(limits), FakeHosts()
         self.now_s = 0.0
-        self.manager = SliceManager(self.provider, limits or RepairLimits(), self.hosts, look_s=0.0)
+        self.manager = SliceManager(self.provider, self.hosts, look_s=0.0)
         self.said: list[Observation] = []
         self.until(lambda: len(self.said) == len(NODES))
         for name in NODES:
@@ -61,9 +61,6 @@ class Kept:
         self.until(lambda: self.manager.condition(LOST) is condition)
         self.hears(Kind.NODE_EXITED, incarnation=1, sent=[], host_lost=True)
 
-    def do(self, act: Act, *names: str) -> None:
-        self.manager.do(partial(self.provider.do, act), *names)
-
     def last(self) -> Observation:
         return [one for one in self.said if one.kind is Kind.REPAIR_MOVED][-1]
 
@@ -72,8 +69,8 @@ class Kept:
 def make() -> Iterator[Callable[..., Kept]]:
     made: list[Kept] = []
 
-    def one(**settings: object) -> Kept:
-        made.append(Kept(**settings))  # type: ignore[arg-type]  # as they are given
+    def one(limits: RepairLimits) -> Kept:
+        made.append(Kept(limits))
         return made[-1]
 
     yield one
@@ -83,7 +80,7 @@ def make() -> Iterator[Callable[..., Kept]]:
 
 @pytest.fixture
 def kept(make: Callable[..., Kept]) -> Kept:
-    return make()
+    return make(RepairLimits())
 
 
 def test_a_preempted_slice_is_replaced_and_its_node_started_there(kept: Kept) -> None:
@@ -164,7 +161,7 @@ def test_a_slice_that_a_fault_holds_is_lost_and_repaired_when_it_is_healed(
     kept: Kept, verb: str, condition: Condition, mended: str
 ) -> None:
     assert not kept.manager.repair(LOST, Cause.FAULT, kept.now_s), "nothing was done to it yet"
-    kept.do(Act(verb), LOST)
+    kept.manager.do(SliceAct(verb), LOST)
     kept.until(lambda: kept.manager.condition(LOST) is condition)
     kept.until(lambda: True)
     assert (kept.stages(), kept.hosts.gone) == ([], [LOST])
@@ -176,7 +173,7 @@ def test_a_slice_that_a_fault_holds_is_lost_and_repaired_when_it_is_healed(
 
 def test_a_node_on_hosts_by_address_has_no_slice_to_lose(kept: Kept) -> None:
     with pytest.raises(FleetError, match="learner-9"):
-        kept.do(Act.STOP, LOST, "learner-9")
+        kept.manager.do(SliceAct.STOP, LOST, "learner-9")
     assert kept.provider.changes() == []
     assert not kept.manager.repair("learner-9", Cause.FAULT, kept.now_s)
 
@@ -184,7 +181,7 @@ def test_a_node_on_hosts_by_address_has_no_slice_to_lose(kept: Kept) -> None:
 def test_several_are_asked_for_side_by_side_and_those_refused_are_named(kept: Kept) -> None:
     kept.provider.refusals[f"stop {OTHER}"] = refusal(Refusal.STATE)
     with pytest.raises(FleetError, match=OTHER):
-        kept.do(Act.STOP, *NODES)
+        kept.manager.do(SliceAct.STOP, *NODES)
     assert sorted(kept.provider.changes()) == [f"stop {LOST}", f"stop {OTHER}"]
 
 
@@ -197,7 +194,7 @@ def test_a_slice_is_faulted_unless_it_is_sure_that_nothing_was_done_to_it(
 ) -> None:
     kept.provider.refusals[f"stop {LOST}"] = refusal(code)
     with pytest.raises(FleetError):
-        kept.do(Act.STOP, LOST)
+        kept.manager.do(SliceAct.STOP, LOST)
     assert kept.manager.repair(LOST, Cause.FAULT, kept.now_s) is is_faulted
     kept.until(lambda: True)
     assert kept.stages() == (["begun"] if is_faulted else [])
@@ -206,7 +203,7 @@ def test_a_slice_is_faulted_unless_it_is_sure_that_nothing_was_done_to_it(
 def test_a_node_that_crashes_on_its_new_slice_uses_up_the_failures(
     make: Callable[..., Kept],
 ) -> None:
-    kept = make(limits=RepairLimits(preemptions=1000, failures=0))
+    kept = make(RepairLimits(preemptions=1000, failures=0))
     kept.loses(Condition.PREEMPTED)
     kept.until(kept.has_reached("trial"))
     kept.hears(Kind.NODE_EXITED, incarnation=2, exit_code=1, sent=[])
@@ -238,7 +235,7 @@ def test_hosts_that_do_not_answer_yet_are_asked_again(kept: Kept) -> None:
 def test_a_request_without_an_answer_that_was_given_up_is_deleted_all_the_same(
     make: Callable[..., Kept],
 ) -> None:
-    kept = make(limits=RepairLimits(wait_s=10.0))
+    kept = make(RepairLimits(wait_s=10.0))
     for call in (f"request {LOST}", f"delete {LOST}"):
         kept.provider.refusals[call] = refusal(Refusal.UNAVAILABLE)
     kept.loses(Condition.ABSENT)
@@ -266,7 +263,7 @@ def test_nothing_is_requested_or_started_once_the_time_is_over(
     kept.until(lambda: True)
     kept.until(lambda: True)
     assert caplog.text.count("is not replaced") == 1, "it is said once, when it is reached"
-    kept.manager.do(kept.provider.delete, LOST)
+    kept.manager.do(SliceAct.DELETE, LOST)
     kept.provider.turns(LOST, condition)
     kept.until(lambda: kept.manager.condition(LOST) is condition)
     kept.manager.repair(LOST, Cause.FAULT, kept.now_s)

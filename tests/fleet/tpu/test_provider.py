@@ -8,6 +8,7 @@ import pytest
 from google.rpc import code_pb2
 
 from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.inventory import LearnerPlace
 from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.tpu.provider import TpuProvider
@@ -15,7 +16,6 @@ from chaoslab.fleet.tpu.states import (
     FLEET,
     NODE,
     UNTIL,
-    Act,
     Condition,
     ProviderError,
     Refusal,
@@ -62,7 +62,7 @@ def test_what_others_made_is_neither_seen_nor_deleted(cloudy: Cloudy) -> None:
 
 def test_a_slice_that_is_taken_leaves_its_request_suspended_by_us(cloudy: Cloudy) -> None:
     cloudy.bring_up()
-    cloudy.provider.do(Act.TAKE, "learner-0")
+    cloudy.provider.do(SliceAct.TAKE, "learner-0")
     first, second = cloudy.provider.look()
     assert (first.condition, first.request, first.is_gone_by_us) == (
         Condition.ABSENT, "SUSPENDED", True,
@@ -83,10 +83,10 @@ def test_a_preemption_is_told_by_the_request_though_the_slice_is_said_to_be_read
 def test_stop_start_and_maintenance(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.fake.times = Times(create_s=9.0, maintenance_s=9.0)
-    cloudy.provider.do(Act.STOP, "learner-0")
-    cloudy.provider.do(Act.MAINTAIN, "learner-1")
+    cloudy.provider.do(SliceAct.STOP, "learner-0")
+    cloudy.provider.do(SliceAct.MAINTENANCE, "learner-1")
     assert conditions(cloudy) == [Condition.STOPPED, Condition.MAINTAINED]
-    cloudy.provider.do(Act.START, "learner-0")
+    cloudy.provider.do(SliceAct.START, "learner-0")
     assert conditions(cloudy)[0] is Condition.COMING
     cloudy.later(9.0)
     assert conditions(cloudy) == [Condition.UP] * 2
@@ -142,12 +142,12 @@ def test_a_request_that_fails_after_it_was_accepted_is_told_and_may_be_made_agai
 def test_a_stop_that_fails_after_it_was_accepted_is_told_until_another_call(cloudy: Cloudy) -> None:
     cloudy.bring_up()
     cloudy.fake.fails_late["stop"] = code_pb2.INTERNAL
-    cloudy.provider.do(Act.STOP, "learner-0")
+    cloudy.provider.do(SliceAct.STOP, "learner-0")
     told = cloudy.provider.look()[0]
     assert told.condition is Condition.UP
     assert told.detail
     cloudy.fake.fails_late.clear()
-    cloudy.provider.do(Act.STOP, "learner-0")
+    cloudy.provider.do(SliceAct.STOP, "learner-0")
     told = cloudy.provider.look()[0]
     assert (told.condition, told.detail) == (Condition.STOPPED, "")
 
@@ -159,7 +159,7 @@ def test_operations_are_asked_for_until_they_have_ended(cloudy: Cloudy) -> None:
     cloudy.provider.look()
     assert cloudy.fake.calls.count("GetOperation") == asked
     cloudy.fake.times.stop_s = 10.0
-    cloudy.provider.do(Act.STOP, "learner-0")
+    cloudy.provider.do(SliceAct.STOP, "learner-0")
     cloudy.provider.look()
     cloudy.provider.look()
     assert cloudy.fake.calls.count("GetOperation") == asked + 2
@@ -219,7 +219,7 @@ def test_the_end_of_the_time_of_a_fleet_ends_requests(cloudy: Cloudy) -> None:
         )
         later.look()
         assert bool(later.why_not()) is is_over
-    for change in (later.request, partial(later.do, Act.START)):
+    for change in (later.request, partial(later.do, SliceAct.START)):
         with pytest.raises(ProviderError) as refused:
             change("learner-0")
         assert refused.value.refusal is Refusal.EXPIRED
