@@ -39,7 +39,6 @@ _AWAY: Final = (Condition.MAINTAINED, Condition.COMING, Condition.STOPPED)
 """A slice in such a condition has lost its hosts, and may have them again."""
 _MAY_BE_DONE: Final = (Refusal.UNAVAILABLE, Refusal.OTHER)
 """Refusals after which a call may still have been carried out."""
-_THREADS: Final = 8
 _Work: TypeAlias = "Generator[Future[Any], Any, str]"
 """A step of a repair: gives what is done on other threads, and is sent the results; for a request
 it returns the name of the slice.
@@ -142,7 +141,8 @@ class SliceManager:
         self._acting: list[_Acting] = []
         self._unsaid: list[Observation] = []
         self._is_over = self._is_refused = False
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="slices")
+        threads = 1 + 2 * len(self._slices)  # the provider is asked, whatever hosts take
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="slices")
 
     def close(self) -> None:
         """End the threads; what is on its way may end later, by itself or with the fleet."""
