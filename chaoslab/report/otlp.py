@@ -1,7 +1,7 @@
 """Export of a finished run to an OpenTelemetry receiver: spans as OTLP over HTTP, in JSON.
 
     checked (before the run) ─► send (after it) ─► POST URL/v1/traces ─► what went wrong
-    RunSpan ─► span with the times at which things happened
+    History ─► RunStory ─► RunSpan ─► span with the times at which things happened
 
 The same record gives the same trace and span ids, so that a run sent twice is there once. Two of
 the variables of OpenTelemetry's SDKs hold: OTEL_EXPORTER_OTLP_HEADERS, for a token, and
@@ -17,12 +17,14 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, encode
 from chaoslab.record.history import History
 from chaoslab.report.posting import is_address, post, shown
 from chaoslab.report.spans import RunSpan, Value, run_spans, whole_run
+from chaoslab.report.story import RunStory
 from chaoslab.report.wording import began_ns
 
 TIMEOUT_S = 10.0
@@ -49,17 +51,18 @@ def send(url: str, run: str, history: History, verdict: Verdict | None) -> str:
         return "the record has no calendar time, so nothing of it was sent"
     ids = random.Random(hashlib.sha256(run.encode()).digest())
     trace, root = f"{ids.getrandbits(128) | 1:032x}", f"{ids.getrandbits(64) | 1:016x}"
-    whole = whole_run(history, verdict)
+    story = RunStory.of(as_it_happened(history).events)
     spans: list[Json] = [
         {**_span(one, began), "spanId": f"{ids.getrandbits(64) | 1:016x}", "parentSpanId": root,
          "traceId": trace}
-        for one in run_spans(history)
+        for one in run_spans(story)
     ]  # fmt: skip
+    whole = whole_run(story, verdict)
     spans.append({**_span(whole, began), "spanId": root, "traceId": trace})
     resource = {
         "service.name": "chaoslab",
         "service.instance.id": run,
-        "chaoslab.plan": whole.attributes.get("chaoslab.plan", ""),
+        "chaoslab.plan": story.plan,
     }
     try:
         trusts = ssl.create_default_context(cafile=os.environ.get("OTEL_EXPORTER_OTLP_CERTIFICATE"))

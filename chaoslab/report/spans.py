@@ -1,22 +1,23 @@
-"""Spans of a run as plain data: the run, its phases, faults by victim, ways back, some rounds."""
+"""Spans of a run as plain data, from its story: the run, its phases, faults by victim, ways back,
+some rounds.
+"""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeAlias
 
-from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import MalformedEvent
-from chaoslab.core.payloads import PhaseEntered, RoundMerged
-from chaoslab.record.history import FaultStory, History
 from chaoslab.report.samples import every
-from chaoslab.report.wording import begun
+from chaoslab.report.story import RunStory
+from chaoslab.report.story_parts import Fault
 
 Value: TypeAlias = str | int | float | bool
 _ROUNDS_MOST = 500
+_ABOUT = ("plan", "seed", "fleet", "algorithm", "version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +35,10 @@ class RunSpan:
     """Reason for which it counts as failed; empty if it does not."""
 
 
-def whole_run(history: History, verdict: Verdict | None) -> RunSpan:
+def whole_run(story: RunStory, verdict: Verdict | None) -> RunSpan:
     """The run itself, with its verdict."""
     attributes: dict[str, Value] = {
-        f"chaoslab.{name}": text for name, text in begun(history).items()
+        f"chaoslab.{name}": str(getattr(story, name)) for name in _ABOUT
     }
     if verdict is not None:
         attributes["chaoslab.outcome"] = verdict.outcome.value
@@ -46,105 +47,89 @@ def whole_run(history: History, verdict: Verdict | None) -> RunSpan:
         margins = {one.check: one.margin for one in verdict.findings if one.margin is not None}
         attributes |= {f"chaoslab.margin.{check}": margin for check, margin in margins.items()}
     failed = [one for one in (verdict.findings if verdict else ()) if one.outcome is Outcome.FAIL]
-    plan = attributes.get("chaoslab.plan", "")
     return RunSpan(
-        name=f"chaoslab run {plan}".strip(),
+        name=f"chaoslab run {story.plan}".strip(),
         from_s=0.0,
-        to_s=history.end_s,
+        to_s=story.end_s,
         attributes=attributes,
         error="; ".join(f"{one.check}: {one.reason}" for one in failed),
     )
 
 
-def run_spans(history: History) -> Iterator[RunSpan]:
+def run_spans(story: RunStory) -> Iterator[RunSpan]:
     """Spans within the run, as far as the record can be read."""
-    timed = as_it_happened(history)
-    for part in (_phases, _faults, _ways_back, _rounds):
-        try:
-            yield from part(timed)
-        except MalformedEvent:  # the verdict has a finding that says so
-            continue
-
-
-def _phases(history: History) -> Iterator[RunSpan]:
-    entered = [(event.time_s, event.payload.phase) for event in history.of(PhaseEntered)]
-    for (from_s, phase), (to_s, _) in pairwise([*entered, (history.end_s, "")]):
+    for (from_s, phase), (to_s, _) in pairwise([*story.phases, (story.end_s, "")]):
         yield RunSpan(name=f"phase {phase}", from_s=from_s, to_s=to_s)
+    for fault in story.faults.values():
+        yield from _victims(fault, story.end_s)
+    for fault in story.faults.values():
+        yield from _ways_back(fault, story)
+    yield from _rounds(story)
 
 
-def _faults(history: History) -> Iterator[RunSpan]:
-    """A span for each victim of each injection, until its heal was checked."""
-    for story in history.faults:
-        proofs = {event.payload.target: event.payload for event in story.evidence}
-        for target in story.targets:
-            attributes: dict[str, Value] = {
-                "chaoslab.injection": story.injection,
-                "chaoslab.spec": story.spec,
-                "chaoslab.fault": story.fault,
-                "chaoslab.target": target,
-                "chaoslab.trigger": story.injecting.payload.trigger,
-            }
-            if target in proofs:
-                attributes["chaoslab.evidence"] = proofs[target].status.value
-                attributes["chaoslab.evidence.text"] = proofs[target].text
-            yield RunSpan(
-                name=f"fault {story.fault}",
-                from_s=story.injecting.time_s,
-                to_s=_fault_end_s(story, history),
-                attributes=attributes,
-                moments=tuple(
-                    (event.time_s, event.kind.value)
-                    for event in (story.injected, story.healing, story.healed)
-                    if event is not None
-                ),
-                error=story.failed.payload.reason if story.failed else "",
-            )
+def _victims(fault: Fault, end_s: float) -> Iterator[RunSpan]:
+    """A span for each victim of an injection, until its heal was checked."""
+    moments = {
+        "fault.injected": fault.injected_s,
+        "fault.healing": fault.healing_s,
+        "fault.healed": fault.healed_s,
+    }
+    for target in fault.targets:
+        attributes: dict[str, Value] = {
+            "chaoslab.injection": fault.injection,
+            "chaoslab.spec": fault.spec,
+            "chaoslab.fault": fault.fault,
+            "chaoslab.target": target,
+            "chaoslab.trigger": str(fault.details["trigger"]),
+        }
+        if (proof := fault.evidence.get(target)) is not None:
+            attributes["chaoslab.evidence"] = proof.status.value
+            attributes["chaoslab.evidence.text"] = proof.text
+        yield RunSpan(
+            name=f"fault {fault.fault}",
+            from_s=fault.from_s,
+            to_s=end_s if fault.healed_s is None else fault.healed_s,
+            attributes=attributes,
+            moments=tuple((at_s, name) for name, at_s in moments.items() if at_s is not None),
+            error=fault.failed,
+        )
 
 
-def _fault_end_s(story: FaultStory, history: History) -> float:
-    """Time at which it was healed or failed; the end of the record without either."""
-    last = story.healed or story.failed
-    return last.time_s if last else history.end_s
-
-
-def _ways_back(history: History) -> Iterator[RunSpan]:
-    """Spans from the heal or restart of a learner to its first contribution."""
-    for one in absences(history):
-        if one.since is None:
-            continue
+def _ways_back(fault: Fault, story: RunStory) -> Iterator[RunSpan]:
+    """Spans of the learners that it took away: from the heal to the first contribution."""
+    if not fault.takes_away or fault.failed or fault.healing_s is None:
+        return
+    for name in story.taken_by(fault):
+        after_s = fault.back_after_s.get(name)
+        is_due = after_s is None and fault.for_s is not None
         yield RunSpan(
             name="rejoin",
-            from_s=one.since.time_s,
-            to_s=max(one.since.time_s, one.back_s),
+            from_s=fault.healing_s,
+            to_s=story.end_s if after_s is None else fault.healing_s + after_s,
             attributes={
-                "chaoslab.learner": one.learner,
-                "chaoslab.injections": ", ".join(story.injection for story in one.stories),
-                "chaoslab.rejoined": one.accepted is not None,
+                "chaoslab.learner": name,
+                "chaoslab.injection": fault.injection,
+                "chaoslab.rejoined": after_s is not None,
             },
-            moments=tuple(
-                (event.time_s, name)
-                for name, event in (("up", one.up), ("first step", one.stepped))
-                if event is not None
-            ),
-            error="" if one.accepted or not one.was_to_be_healed else "no contribution again",
+            error="no contribution again" if is_due else "",
         )
 
 
-def _rounds(history: History) -> Iterator[RunSpan]:
+def _rounds(story: RunStory) -> Iterator[RunSpan]:
     """Spans of some rounds at equal distances, from the pull to the merge."""
-    merged = history.of(RoundMerged)
-    one_in = every(len(merged), _ROUNDS_MOST)
-    for event in merged[::one_in]:
-        said = event.payload
-        yield RunSpan(
-            name="round",
-            from_s=max(0.0, event.time_s - (said.sync_s or 0.0)),
-            to_s=event.time_s,
-            attributes={
-                "chaoslab.round": said.round,
-                "chaoslab.fragment": said.fragment,
-                "chaoslab.version": said.version,
-                "chaoslab.contributors": len(said.contributors),
-                "chaoslab.one_round_in": one_in,
-            },
-        )
+    one_in = every(len(story.merges), _ROUNDS_MOST)
+    for event in [*story.merges.values()][::one_in]:
+        with suppress(MalformedEvent):  # the verdict has a finding that says so
+            said = event.payload
+            yield RunSpan(
+                name="round",
+                from_s=max(0.0, event.time_s - (said.sync_s or 0.0)),
+                to_s=event.time_s,
+                attributes={
+                    "chaoslab.round": said.round,
+                    "chaoslab.fragment": said.fragment,
+                    "chaoslab.version": said.version,
+                    "chaoslab.contributors": len(said.contributors),
+                    "chaoslab.one_round_in": one_in,
+                },
+            )

@@ -22,7 +22,17 @@ from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
 from chaoslab.report.samples import COUNTS, Samples
 from chaoslab.report.sentences import Sentence, Tone, describe, is_notable, seconds
-from chaoslab.report.story_parts import LEARNER, SYNCER, Baseline, Fault, Link, Node, Rounds, State
+from chaoslab.report.story_parts import (
+    LAUNCHER,
+    LEARNER,
+    SYNCER,
+    Baseline,
+    Fault,
+    Link,
+    Node,
+    Rounds,
+    State,
+)
 
 _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
@@ -72,6 +82,8 @@ class RunStory:
         """By learner that a fault took away: the healed ones since which nothing was merged."""
         self.links: dict[str, Link] = {}
         self.rounds = Rounds()
+        self.merges: dict[int, Event[payloads.RoundMerged]] = {}
+        """Of a whole record, by round; one that a syncer restates does not count."""
         self.counts: Mapping[str, int] = {}
         self.held: dict[str, Mapping[str, Json]] = {}
         """Waiting faults by entry of the plan: trigger, targets and injections."""
@@ -194,6 +206,13 @@ class RunStory:
     def faults_on(self, node: str) -> tuple[Fault, ...]:
         """The open injections on this node."""
         return tuple(one for one in self.faults.values() if one.is_open and node in one.targets)
+
+    def taken_by(self, fault: Fault) -> list[str]:
+        """Learners that a fault takes away: all of them if they have a launcher, which ends the
+        others.
+        """
+        has_launcher = any(node.role == LAUNCHER for node in self.nodes.values())
+        return [one.name for one in self.learners if has_launcher or one.name in fault.targets]
 
     def _way_back_s(self, node: Node, time_s: float) -> float:
         """Beginning of the heal that brings a learner back; now, without such a heal."""
@@ -337,6 +356,9 @@ class RunStory:
 
     def _merged(self, event: Event[payloads.RoundMerged]) -> Sentence | None:
         self.rounds.merge(event.time_s, event.payload)
+        number = event.payload.round
+        if self.is_whole and not (event.payload.is_restated and number in self.merges):
+            self.merges[number] = event
         if self.syncer is not None and self.syncer.state is State.PAUSED:
             self._syncer_is(State.SERVING, event.time_s)
         back: list[str] = []
@@ -371,8 +393,12 @@ class RunStory:
         if (fault := self.faults.get(event.payload.injection)) is not None:
             fault.move(event)
             if event.kind is Kind.FAULT_HEALING and fault.takes_away:
-                for name in set(fault.targets) & {one.name for one in self.learners}:
+                for name in self.taken_by(fault):
                     self._returning.setdefault(name, []).append(fault)
+
+    def _evidence(self, event: Event[payloads.EvidenceMeasured]) -> None:
+        if (fault := self.faults.get(event.payload.injection)) is not None:
+            fault.evidence[event.payload.target] = event.payload
 
     def _waits(self, event: Event[payloads.FaultHeld]) -> None:
         said = event.payload
@@ -439,6 +465,7 @@ class RunStory:
         Kind.FAULT_FAILED: _fault_moved,
         Kind.FAULT_HEALING: _fault_moved,
         Kind.FAULT_HEALED: _fault_moved,
+        Kind.EVIDENCE_MEASURED: _evidence,
         Kind.FAULT_HELD: _waits,
         Kind.FAULT_SKIPPED: _skipped,
         Kind.OPERATOR_ACTED: _acted,

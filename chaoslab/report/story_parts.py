@@ -13,6 +13,8 @@ from typing import Final, NamedTuple, Self
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import (
     BaselineMeasured,
+    EvidenceMeasured,
+    FaultFailed,
     FaultInjecting,
     LearnerStep,
     LinkCleared,
@@ -26,6 +28,7 @@ from chaoslab.core.payloads import (
 
 LEARNER: Final = "learner"
 SYNCER: Final = "syncer"
+LAUNCHER: Final = "launcher"
 _RATE_WINDOW_S = 5.0
 
 
@@ -169,6 +172,10 @@ class Fault:
     """How long it lasts; None: until the run heals it."""
     back_after_s: dict[str, float] = field(default_factory=dict)
     """By victim that it took away: from the beginning of the heal to the first contribution."""
+    failed: str = ""
+    """Why the fleet refused it; empty if it did not."""
+    evidence: dict[str, EvidenceMeasured] = field(default_factory=dict)
+    """What the record showed of it, by target."""
     details: Mapping[str, Json] = field(default_factory=dict)
     """Its trigger, its settings, and the line of the journal."""
 
@@ -203,6 +210,8 @@ class Fault:
             self.healing_s = event.time_s
         else:
             self.healed_s = event.time_s
+        if isinstance(event.payload, FaultFailed):
+            self.failed = event.payload.reason
 
     @property
     def is_open(self) -> bool:

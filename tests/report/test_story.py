@@ -9,6 +9,7 @@ from chaoslab.plan.model import Stop
 from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import State
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory
 
 
 def seen(story: Story, told: RunStory | None = None) -> tuple[RunStory, list[str]]:
@@ -142,6 +143,15 @@ def test_a_fault_knows_when_it_heals_and_after_how_long_each_victim_was_back() -
     (fault,) = seen(story)[0].faults.values()
     assert fault.heals_s is None
     assert fault.back_after_s == {"learner-1": pytest.approx(1.0), "learner-3": pytest.approx(1.0)}
+
+
+def test_all_workers_come_back_when_a_fault_takes_one_of_a_launcher_away() -> None:
+    story = ScriptStory().start("launcher").train(20).measure().kill("launcher")
+    story.exit("worker-0").exit("worker-1").heal("launcher", at=0)
+    (fault,) = RunStory.of(
+        story.start("worker-0").start("worker-1").train(9).events
+    ).faults.values()
+    assert sorted(fault.back_after_s) == ["worker-0", "worker-1"]
 
 
 def test_a_contribution_of_an_earlier_life_is_no_return() -> None:

@@ -71,12 +71,13 @@ def write_trace(directory: Path, history: History) -> Path:
 def trace_bytes(history: History) -> bytes:
     """The trace of a record; of an empty one a trace without slices."""
     timed = as_it_happened(history)
-    drawing = _Drawing(history=timed, story=RunStory.of(timed.events))
+    story = RunStory.of(timed.events)
+    drawing = _Drawing(history=timed, story=story)
     drawing.run()
     drawing.faults()
     rounds = drawing.trace.track("rounds")
     drawing.nodes()
-    draw_rounds(timed, drawing.trace, rounds, drawing.work)
+    draw_rounds(timed, [*story.merges.values()], drawing.trace, rounds, drawing.work)
     drawing.links()
     drawing.draw_counters()
     return drawing.trace.to_bytes(began_ns=began_ns(history) or 0)

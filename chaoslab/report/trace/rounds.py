@@ -8,7 +8,7 @@ Of very many rounds one in some is drawn, with its arrows; all of them count in 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -24,22 +24,22 @@ _ENDS_MOST = 40_000
 
 
 def draw_rounds(
-    history: History, trace: TraceWriter, group: int, work: Callable[[str], int]
+    history: History,
+    merges: Sequence[Event[RoundMerged]],
+    trace: TraceWriter,
+    group: int,
+    work: Callable[[str], int],
 ) -> None:
     """Draw them in this group; `work` is the track of each learner for its ends of arrows."""
     drawing = _Drawing(trace=trace, group=group, work=work)
-    for event in history.of(RoundMerged):
-        with suppress(MalformedEvent):  # the verdict has a finding that says so
-            if not (event.payload.is_restated and event.payload.round in drawing.merged):
-                drawing.merged[event.payload.round] = event
     for push in history.of(LearnerPushed):
-        with suppress(MalformedEvent):
+        with suppress(MalformedEvent):  # the verdict has a finding that says so
             drawing.pushes[push.payload.round, push.payload.fragment].append(push)
     for adoption in history.of(LearnerAdopted):
         with suppress(MalformedEvent):
             said = adoption.payload
             drawing.adoptions[said.fragment, said.version].append(adoption)
-    drawing.draw(history.of(RoundAbandoned))
+    drawing.draw(merges, history.of(RoundAbandoned))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,8 +47,6 @@ class _Drawing:
     trace: TraceWriter
     group: int
     work: Callable[[str], int]
-    merged: dict[int, Event[RoundMerged]] = field(default_factory=dict)
-    """Merges by round."""
     pushes: defaultdict[tuple[int, int], list[Event[LearnerPushed]]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -59,12 +57,14 @@ class _Drawing:
     """Adoptions by fragment and version."""
     _fragments: dict[int, int] = field(default_factory=dict)
 
-    def draw(self, abandoned: Iterable[Event[RoundAbandoned]]) -> None:
+    def draw(
+        self, merges: Sequence[Event[RoundMerged]], abandoned: Iterable[Event[RoundAbandoned]]
+    ) -> None:
         """All rounds, or one in some of them, with the arrows to and from learners."""
         ends = sum(map(len, self.pushes.values())) + sum(map(len, self.adoptions.values()))
-        one_in = max(every(len(self.merged), _ROUNDS_MOST), every(ends, _ENDS_MOST))
+        one_in = max(every(len(merges), _ROUNDS_MOST), every(ends, _ENDS_MOST))
         free_s: defaultdict[int, float] = defaultdict(float)
-        for event in list(self.merged.values())[::one_in]:
+        for event in merges[::one_in]:
             with suppress(MalformedEvent):
                 fragment = event.payload.fragment
                 self._round(event, free_s[fragment], one_in)
