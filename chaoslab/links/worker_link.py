@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from chaoslab.core.link_meter import PING_S, Meter
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
@@ -42,10 +42,6 @@ _APART_S: Final = 1.0
 Address: TypeAlias = tuple[str, int]
 Report: TypeAlias = Callable[..., LinkOpened | LinkClosed | LinkMeasured]
 """Reports an event of one end, given the learner and the incarnation."""
-
-
-def _report(said: type[LinkOpened | LinkClosed | LinkMeasured], **fields: Any) -> Report:
-    return partial(said, **fields)
 
 
 class _Passing(Toxic):
@@ -196,7 +192,7 @@ class WorkerLink:
     def measured(self) -> list[Report]:
         """Measurements of each end since the last call."""
         return [
-            _report(
+            partial(
                 LinkMeasured,
                 direction=way,
                 queued=0,
@@ -232,7 +228,7 @@ class WorkerLink:
             open_s = 0.0 if opened_s is None else round(now_s - opened_s, 6)
             was_open = opened_s is not None
             self._said.append(
-                _report(
+                partial(
                     LinkClosed, was_open=was_open, open_s=open_s, attempts=attempts, reason=reason
                 )
             )
@@ -260,5 +256,5 @@ class WorkerLink:
                 if self._opened_s is None:
                     self._opened_s = now_s
                     after_s = round(now_s - alone_s, 6)
-                    self._said.append(_report(LinkOpened, attempts=attempts, after_s=after_s))
+                    self._said.append(partial(LinkOpened, attempts=attempts, after_s=after_s))
                 await asyncio.sleep(max(0.0, PING_S - rtt_s))

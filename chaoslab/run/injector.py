@@ -12,7 +12,7 @@ the fault: no report of a node is read, no disk is waited for. See `waiting` for
 begun.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -32,15 +32,14 @@ from chaoslab.core.payloads import (
     FaultStepped,
     NodeProbed,
     Obstacle,
-    OfInjection,
 )
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Role
-from chaoslab.plan.model import SYNCER, Injection, Limits
+from chaoslab.plan.model import SYNCER, Injection
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
-from chaoslab.run.open_injection import Forbidden, OpenInjection, forbidden, gather, targets_of
+from chaoslab.run.open_injection import OpenInjection, OpenInjections, gather, targets_of
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
 
@@ -67,8 +66,8 @@ class Injector:
 
     recorder: EventRecorder
     directory: RunDirectory
-    limits: Limits
     waiting: WaitingInjections
+    opened: OpenInjections
     operators_may_act: bool = False
     """Whether operators may still ask for something, so that training must not end."""
     begun: list[Injection] = field(default_factory=list)
@@ -76,57 +75,39 @@ class Injector:
     """Context in which a fault is carried out: undo entries opened in it are due at its end."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
-    _opened: list[OpenInjection] = field(default_factory=list)
 
     # ---------------------------------------------------------------- what the run asks
 
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        return not (self._will_heal or self.operators_may_act or self.waiting)
+        return not (self.opened.will_heal or self.operators_may_act or self.waiting)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or is to come by time or an operator."""
         is_awaited = self.operators_may_act or any(self.waiting.held.values())
-        has_steps = any(one.steps for one in self._opened)
-        return self._will_heal or is_awaited or has_steps or any(self.waiting.due())
-
-    @property
-    def _will_heal(self) -> bool:
-        """Whether something that is open heals before the end, as far as that has not failed."""
-        return any(one.heals_s is not None and not one.unhealed for one in self._opened)
-
-    @property
-    def away(self) -> frozenset[str]:
-        """Nodes that an open injection has taken away from training."""
-        return targets_of(one for one in self._opened if one.fault.takes_away)
-
-    @property
-    def returning(self) -> frozenset[str]:
-        """Those of them that it will give back."""
-        return targets_of(
-            one for one in self._opened if one.fault.takes_away and one.heals_s is not None
-        )
+        has_steps = any(one.steps for one in self.opened.all)
+        return self.opened.will_heal or is_awaited or has_steps or any(self.waiting.due())
 
     def pending(self) -> list[str]:
         """Victims that are not back yet from a fault that gives them back, one sentence each."""
         progress = self.recorder.progress
-        under = [f"{name} is still under a fault" for name in sorted(self.returning)]
+        under = [f"{name} is still under a fault" for name in sorted(self.opened.returning)]
         missed = [
             f"{name} has not contributed since it was healed at {healed_s:.1f} s"
             for name, healed_s in sorted(self._healed_s.items())
-            if name not in self.away and not progress.has_contributed_since(name, healed_s)
+            if name not in self.opened.away and not progress.has_contributed_since(name, healed_s)
         ]
         awaited = [
             f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
-            for one in self._opened
+            for one in self.opened.all
             for name in one.injection.targets
             if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
         ]
         lost = (
             [f"{SYNCER} is not given back by the plan"]
-            if SYNCER in self.away - self.returning
+            if SYNCER in self.opened.away - self.opened.returning
             else []
         )
         return under + lost + missed + awaited
@@ -157,7 +138,7 @@ class Injector:
             reason = f"its trigger ({injection.trigger}) did not come: {because}"
             self._skip(injection, Obstacle.NO_TRIGGER, reason)
         broken = []
-        for one in tuple(self._opened):
+        for one in tuple(self.opened.all):
             try:
                 if one.heals_s is None and not one.unhealed:
                     self._measure(one)
@@ -174,10 +155,6 @@ class Injector:
         """How many injections of this entry have not begun."""
         return sum(one.spec == spec for one in self.waiting)
 
-    def is_open(self, spec: str = "") -> bool:
-        """Whether an injection of this entry, or of any, is open."""
-        return any(spec in ("", one.injection.spec) for one in self._opened)
-
     def leave_out(self, spec: str, *, reason: str) -> None:
         """Skip what waits of this entry."""
         for injection in [one for one in self.waiting if one.spec == spec]:
@@ -185,7 +162,7 @@ class Injector:
 
     def heal_early(self, spec: str = "", *, because: str) -> None:
         """Heal what is open of this entry, or everything."""
-        for one in [one for one in self._opened if spec in ("", one.injection.spec)]:
+        for one in self.opened.of(spec):
             self._heal(one, because=because)
 
     # ---------------------------------------------------------------- what is due when
@@ -194,7 +171,7 @@ class Injector:
         return min(self._agenda(), key=lambda due: due.time_s, default=None)
 
     def _agenda(self) -> Iterator[_Due]:
-        for one in self._opened:
+        for one in self.opened.all:
             if one.again_s is not None:
                 yield _Due(one.again_s, one.again_s, partial(self._undo, one))
             elif one.heals_s is not None:
@@ -212,7 +189,7 @@ class Injector:
         """
         fault, announced = fault_of(injection), self.waiting.announced(injection)
         injection, why_not = self.waiting.with_all_hit(injection, fault)
-        if found := why_not or self.forbidden_now(injection, fault):
+        if found := why_not or self.opened.forbidden(injection, fault):
             self._skip(injection, *found)
         else:
             one = self._note_injecting(injection, fault, asked_s, announced)
@@ -223,7 +200,8 @@ class Injector:
             except FleetError as error:
                 self._break_off(one, error)
             else:
-                one.injected_s = began_s = self._write(FaultInjected, injection).time_s
+                injected = self.recorder.note(FaultInjected(**_about(injection)))
+                one.injected_s = began_s = injected.time_s
                 one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
                 self._probe(injection)
         if announced is not None:
@@ -235,22 +213,23 @@ class Injector:
         """Write down that it begins; it is open from now on."""
         prepared = self.waiting.take(injection)
         self.begun.append(injection)
-        self._write(
-            FaultInjecting,
-            injection,
-            settings=plain(injection.settings),
-            trigger=str(injection.trigger),
-            for_s=injection.for_s,
-            takes_away=fault.takes_away,
-            brings_in=fault.brings_in,
-            may_silence=getattr(fault, "may_silence", True),
-            asked_s=asked_s,
-            reached=announced.seq if announced else None,
+        self.recorder.note(
+            FaultInjecting(
+                **_about(injection),
+                settings=plain(injection.settings),
+                trigger=str(injection.trigger),
+                for_s=injection.for_s,
+                takes_away=fault.takes_away,
+                brings_in=fault.brings_in,
+                may_silence=getattr(fault, "may_silence", True),
+                asked_s=asked_s,
+                reached=announced.seq if announced else None,
+            )
         )
         one = OpenInjection(
             injection=injection, fault=fault, injected_s=asked_s, still_there=prepared
         )
-        self._opened.append(one)
+        self.opened.all.append(one)
         return one
 
     def _step(self, one: OpenInjection) -> None:
@@ -265,7 +244,7 @@ class Injector:
         except FleetError as error:
             self._break_off(one, error)
         else:
-            self._write(FaultStepped, one.injection, step=index)
+            self.recorder.note(FaultStepped(**_about(one.injection), step=index))
 
     @contextmanager
     def _undone_when_due(self, one: OpenInjection) -> Iterator[None]:
@@ -277,7 +256,7 @@ class Injector:
 
     def _break_off(self, one: OpenInjection, error: FleetError) -> None:
         """The fleet refused it: what was half done is healed."""
-        self._write(FaultFailed, one.injection, reason=str(error))
+        self.recorder.note(FaultFailed(**_about(one.injection), reason=str(error)))
         self._heal(one, because="it could not be carried out")
 
     def _end(self, one: OpenInjection) -> None:
@@ -290,7 +269,7 @@ class Injector:
             self._measure(one)
         finally:  # whatever becomes of the evidence, the fault is undone
             if not one.unhealed:
-                self._write(FaultHealing, one.injection, because=because)
+                self.recorder.note(FaultHealing(**_about(one.injection), because=because))
             self._undo(one, because)
 
     def _undo(self, one: OpenInjection, because: str = "") -> None:
@@ -305,11 +284,11 @@ class Injector:
         if reason:
             one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
-                self._write(FaultHealFailed, one.injection, reason=reason)
+                self.recorder.note(FaultHealFailed(**_about(one.injection), reason=reason))
             one.unhealed = reason
             return
-        self._opened.remove(one)
-        healed = self._write(FaultHealed, one.injection, because=because)
+        self.opened.all.remove(one)
+        healed = self.recorder.note(FaultHealed(**_about(one.injection), because=because))
         if one.fault.takes_away:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
@@ -320,7 +299,7 @@ class Injector:
         """
         left = [what for still_there in one.still_there for what in still_there()]
         self.recorder.drain()
-        under_others = targets_of(other for other in self._opened if other is not one)
+        under_others = targets_of(other for other in self.opened.all if other is not one)
         for name in one.injection.targets:
             seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
             said = self.recorder.take(seen).payload
@@ -354,25 +333,18 @@ class Injector:
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
         self.waiting.drop(injection)
-        self._write(FaultSkipped, injection, obstacle=obstacle, reason=reason)
-
-    def forbidden_now(self, injection: Injection, fault: Fault) -> Forbidden | None:
-        """Why it must not be carried out as things stand; None if it may."""
-        return forbidden(injection, fault, self._opened, self.limits, self.recorder.progress)
-
-    # ---------------------------------------------------------------- what is written
-
-    def _write(self, said: type[OfInjection], injection: Injection, **facts: Any) -> Event:
-        return self.recorder.note(
-            said(
-                injection=injection.id,
-                spec=injection.spec,
-                fault=injection.fault,
-                targets=injection.targets,
-                **facts,
-            )
-        )
+        self.recorder.note(FaultSkipped(**_about(injection), obstacle=obstacle, reason=reason))
 
     def _probe(self, injection: Injection) -> None:
         for name in injection.targets:
             self.recorder.take(self.recorder.fleet.probe(name))
+
+
+def _about(injection: Injection) -> Mapping[str, Any]:
+    """What every event of an injection says."""
+    return {
+        "injection": injection.id,
+        "spec": injection.spec,
+        "fault": injection.fault,
+        "targets": injection.targets,
+    }

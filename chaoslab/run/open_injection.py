@@ -6,7 +6,7 @@ The schedule was checked against the same limits before the start. But triggers 
 together than planned, and nodes may have died by themselves meanwhile.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -78,38 +78,60 @@ class Forbidden(NamedTuple):
     reason: str
 
 
-def forbidden(
-    injection: Injection,
-    fault: Fault,
-    opened: Sequence[OpenInjection],
-    limits: Limits,
-    progress: Progress,
-) -> Forbidden | None:
-    """Why the injection must not be carried out beside those that are open; None if it may."""
-    binding = [one for one in opened if not one.is_for_good]
-    targets, learners = set(injection.targets), progress.learners
-    excluded = targets_of(one for one in binding if not _go_together(one.fault, fault))
-    if both := sorted(targets & excluded):
-        return Forbidden(Obstacle.UNDER_FAULT, f"{', '.join(both)}: still under an earlier fault")
-    alive = {name for name in targets if progress.is_alive(name)}
-    if fault.brings_in:
-        there = f"{', '.join(sorted(alive))}: there already"
-        return Forbidden(Obstacle.THERE_ALREADY, there) if alive else None
-    if dead := sorted(targets - alive):
-        return Forbidden(Obstacle.NOT_ALIVE, f"{', '.join(dead)}: not alive")
-    if guarded := sorted(targets & set(limits.protected)):
-        return Forbidden(Obstacle.PROTECTED, f"{', '.join(guarded)}: protected by the limits")
-    affected = targets_of(one for one in binding if not one.fault.brings_in)
-    hit = learners & (targets | affected)
-    if len(hit) > limits.max_affected * len(learners) + 1e-9:
-        many = f"{len(hit)} of {len(learners)} learners would be under a fault at once"
-        return Forbidden(Obstacle.LIMITS, many)
-    away = targets_of(one for one in opened if one.fault.takes_away)
-    left = {name for name in learners if progress.is_alive(name)} - targets - away
-    if fault.takes_away and targets & learners and len(left) < limits.min_alive:
-        few = f"{plural(len(left), 'learner')} would be left, and min_alive is {limits.min_alive}"
-        return Forbidden(Obstacle.LIMITS, few)
-    return None
+@dataclass(slots=True, kw_only=True)
+class OpenInjections:
+    """All open injections of a run, in the order in which they began."""
+
+    limits: Limits
+    progress: Progress
+    all: list[OpenInjection] = field(default_factory=list)
+
+    def of(self, spec: str) -> list[OpenInjection]:
+        """Those of an entry of the plan; all if it is empty."""
+        return [one for one in self.all if spec in ("", one.injection.spec)]
+
+    @property
+    def will_heal(self) -> bool:
+        """Whether one of them heals before the end, as far as that has not failed."""
+        return any(one.heals_s is not None and not one.unhealed for one in self.all)
+
+    @property
+    def away(self) -> frozenset[str]:
+        """Nodes that they have taken away from training."""
+        return targets_of(one for one in self.all if one.fault.takes_away)
+
+    @property
+    def returning(self) -> frozenset[str]:
+        """Those of them that they will give back."""
+        returning = (one for one in self.all if one.heals_s is not None)
+        return targets_of(one for one in returning if one.fault.takes_away)
+
+    def forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:
+        """Why an injection must not be carried out beside them; None if it may."""
+        binding = [one for one in self.all if not one.is_for_good]
+        targets, learners = set(injection.targets), self.progress.learners
+        excluded = targets_of(one for one in binding if not _go_together(one.fault, fault))
+        if both := sorted(targets & excluded):
+            still = f"{', '.join(both)}: still under an earlier fault"
+            return Forbidden(Obstacle.UNDER_FAULT, still)
+        alive = {name for name in targets if self.progress.is_alive(name)}
+        if fault.brings_in:
+            there = f"{', '.join(sorted(alive))}: there already"
+            return Forbidden(Obstacle.THERE_ALREADY, there) if alive else None
+        if dead := sorted(targets - alive):
+            return Forbidden(Obstacle.NOT_ALIVE, f"{', '.join(dead)}: not alive")
+        if guarded := sorted(targets & set(self.limits.protected)):
+            return Forbidden(Obstacle.PROTECTED, f"{', '.join(guarded)}: protected by the limits")
+        affected = targets_of(one for one in binding if not one.fault.brings_in)
+        hit = learners & (targets | affected)
+        if len(hit) > self.limits.max_affected * len(learners) + 1e-9:
+            many = f"{len(hit)} of {len(learners)} learners would be under a fault at once"
+            return Forbidden(Obstacle.LIMITS, many)
+        left = {name for name in learners if self.progress.is_alive(name)} - targets - self.away
+        if fault.takes_away and targets & learners and len(left) < self.limits.min_alive:
+            few = f"{plural(len(left), 'learner')} would be left, and min_alive is "
+            return Forbidden(Obstacle.LIMITS, f"{few}{self.limits.min_alive}")
+        return None
 
 
 def _go_together(one: Fault, other: Fault) -> bool:

@@ -243,7 +243,7 @@ class Operators:
         self.injector.leave_out(order.spec, reason=left_out)
 
     def _heal(self, order: Ask) -> None:
-        if not self.injector.is_open(order.spec):
+        if not self.injector.opened.of(order.spec):
             raise _Refused(
                 f"no injection of {order.spec} is open" if order.spec else "nothing is open"
             )
@@ -278,7 +278,7 @@ class Operators:
         if not begun:
             raise _Refused(f"{spec} was not injected yet: write `go {spec}`")
         again = replace(begun[-1], number=self._number)
-        if found := self.injector.forbidden_now(again, fault_of(again)):
+        if found := self.injector.opened.forbidden(again, fault_of(again)):
             raise _Refused(found.reason)
         self._number += 1
         self._acted(order)

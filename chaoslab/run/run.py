@@ -41,6 +41,7 @@ from chaoslab.run.injector import Injector
 from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
 from chaoslab.run.nodes_start import NodesStart, last_words
+from chaoslab.run.open_injection import OpenInjections
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
@@ -124,13 +125,13 @@ class Run:
         self.injector = Injector(
             recorder=self.recorder,
             directory=directory,
-            limits=plan.limits,
             waiting=WaitingInjections(
                 recorder=self.recorder,
                 injections=self.injections,
                 holds=plan.held if interrupts.inbox else frozenset(),
                 due_within=heartbeat.due_within,
             ),
+            opened=OpenInjections(limits=plan.limits, progress=self.progress),
             due_within=heartbeat.due_within,
         )
         self.run_loop = RunLoop(
@@ -241,7 +242,7 @@ class Run:
             return
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
-        finishing = inside - self.injector.away
+        finishing = inside - self.injector.opened.away
         self.injector.close("training ended")
         if not self.run_loop.until(
             lambda: not finishing & set(seen.alive()), within_s=FINISH_S, outlasts_training=True

@@ -302,7 +302,7 @@ class RunLoop:
         for rule in self.plan.abort:
             if observed := fired(rule, progress, now_s, since_s=since_s):
                 self._abort(rule_text(rule), observed)
-        if SYNCER in self.injector.away - self.injector.returning:
+        if SYNCER in self.injector.opened.away - self.injector.opened.returning:
             self._end_without_syncer()
         elif reason := self._why_training_cannot_go_on():
             self._abort("training cannot continue", reason)
@@ -316,12 +316,14 @@ class RunLoop:
     def _why_training_cannot_go_on(self) -> str | None:
         progress, injector = self._progress, self.injector
         exited, is_starting = progress.exits.get(SYNCER), self.recorder.is_starting
-        if exited is not None and not (SYNCER in injector.returning or is_starting([SYNCER])):
+        if exited is not None and not (
+            SYNCER in injector.opened.returning or is_starting([SYNCER])
+        ):
             return f"the syncer ended ({how_it_ended(exited)}), and no injection restarts it"
         if progress.alive(Role.LAUNCHER):  # which may start them again
             return None
-        has_learner = not injector.away.issuperset(progress.alive(Role.LEARNER))
-        if has_learner or injector.returning or progress.is_stopping:
+        has_learner = not injector.opened.away.issuperset(progress.alive(Role.LEARNER))
+        if has_learner or injector.opened.returning or progress.is_stopping:
             return None
         if is_starting(name for name in progress.exits if name != SYNCER):  # it has been healed
             return None

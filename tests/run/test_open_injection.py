@@ -11,7 +11,7 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits, Trigger
-from chaoslab.run.open_injection import OpenInjection, forbidden
+from chaoslab.run.open_injection import OpenInjection, OpenInjections
 from chaoslab.run.triggers import Progress
 from tests.fake_faults import FakeKill
 
@@ -60,7 +60,10 @@ def reason(
     dead: tuple[str, ...] = (),
     beside: Sequence[OpenInjection] = (),
 ) -> str | None:
-    found = forbidden(injection, fault, beside, limits or Limits(), progress(dead=dead))
+    all_open = OpenInjections(
+        limits=limits or Limits(), progress=progress(dead=dead), all=list(beside)
+    )
+    found = all_open.forbidden(injection, fault)
     return found.reason if found else None
 
 
