@@ -15,14 +15,12 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-
-from chaoslab.core.events import Json
+from typing import Any
 
 PING_S = 0.25
 """Seconds between two pings of one end."""
 MEASURE_S = 1.0
 """Seconds between two reports of one end."""
-
 
 _RTTS_MOST = 256
 """Most round trips kept in one window, in case nothing reads the meter."""
@@ -59,8 +57,8 @@ class Reading:
         """Throughput while payloads were arriving; None if no chunk came."""
         return self.timed_bytes / self.timed_s if self.timed_bytes and self.timed_s > 0 else None
 
-    def data(self) -> Mapping[str, Json]:
-        """Data of `link.measured`, without the name of the link."""
+    def data(self) -> Mapping[str, Any]:
+        """Fields of `LinkMeasured`, without those that name the link and its end."""
         rtts_s, probe_rtts_s = self.rtts_s, self.probe_rtts_s
         return {
             "window_s": round(self.window_s, 6),

@@ -9,7 +9,7 @@ It draws nothing and guesses nothing: a state comes from an event, and a learner
 is that until the syncer has merged a contribution of that incarnation.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -80,7 +80,7 @@ class RunStory:
         self.faults: dict[str, Fault] = {}
         self._returning: dict[str, list[Fault]] = {}
         """By learner that a fault took away: the healed ones since which nothing was merged."""
-        self.links: dict[str, Link] = {}
+        self.links = defaultdict[str, Link](Link)
         self.rounds = Rounds()
         self.merges: dict[int, Event[payloads.RoundMerged]] = {}
         """Of a whole record, by round; one that a syncer restates does not count."""
@@ -422,23 +422,6 @@ class RunStory:
         self.held.pop(spec, None)
         self.decided.add(spec)
 
-    # ---------------------------------------------------------------- links
-
-    def _link(self, name: str) -> Link:
-        return self.links.setdefault(name, Link())
-
-    def _opened(self, event: Event[payloads.LinkOpened]) -> None:
-        self._link(event.payload.learner).open(event.time_s)
-
-    def _closed(self, event: Event[payloads.LinkClosed]) -> None:
-        self._link(event.payload.learner).close(event)
-
-    def _shaped(self, event: Event[payloads.LinkShaped]) -> None:
-        self._link(event.payload.link).shape(event)
-
-    def _cleared(self, event: Event[payloads.LinkCleared]) -> None:
-        self._link(event.payload.link).clear(event)
-
     _FOLDS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
         Kind.PHASE_ENTERED: _phase,
@@ -471,8 +454,8 @@ class RunStory:
         Kind.OPERATOR_ACTED: _acted,
     }
     _FOLDS_OF_LINKS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], None]]] = {
-        Kind.LINK_OPENED: _opened,
-        Kind.LINK_CLOSED: _closed,
-        Kind.LINK_SHAPED: _shaped,
-        Kind.LINK_CLEARED: _cleared,
+        Kind.LINK_OPENED: lambda it, event: it.links[event.payload.learner].open(event),
+        Kind.LINK_CLOSED: lambda it, event: it.links[event.payload.learner].close(event),
+        Kind.LINK_SHAPED: lambda it, event: it.links[event.payload.link].shape(event),
+        Kind.LINK_CLEARED: lambda it, event: it.links[event.payload.link].clear(event),
     }

@@ -19,6 +19,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     LinkCleared,
     LinkClosed,
+    LinkOpened,
     LinkShaped,
     NodeExited,
     NodeStarted,
@@ -252,11 +253,11 @@ class Link:
     in_force: dict[str, list[Effect]] = field(default_factory=dict)
     """Lasting effects, by injection."""
 
-    def open(self, time_s: float) -> None:
+    def open(self, event: Event[LinkOpened]) -> None:
         """A stream begins, and ends the one before."""
         if self.streams and self.streams[-1].to_s is None:
-            self.streams[-1].to_s = time_s
-        self.streams.append(Stretch(from_s=time_s))
+            self.streams[-1].to_s = event.time_s
+        self.streams.append(Stretch(from_s=event.time_s))
 
     def close(self, event: Event[LinkClosed]) -> None:
         """Note the end of its stream."""

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event
+from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     FaultFailed,
     FaultHealed,
@@ -216,7 +216,7 @@ class Injector:
         self.recorder.note(
             FaultInjecting(
                 **_about(injection),
-                settings=plain(injection.settings),
+                settings=cast("Mapping[str, Json]", plain(injection.settings)),
                 trigger=str(injection.trigger),
                 for_s=injection.for_s,
                 takes_away=fault.takes_away,
