@@ -7,7 +7,6 @@
 It judges nothing and draws nothing: a verdict is made later, from the directory alone.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,7 +18,6 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import Need, PaceSet, RunOutcome
 from chaoslab.core.secrets import Secrets
-from chaoslab.core.units import Pacing
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.plan.schedule import to_lines
@@ -38,7 +36,6 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.operators import Inbox
 from chaoslab.run.records import residue
 from chaoslab.run.run import Basis, Run
-from chaoslab.run.twin_beside import Orders, TwinBeside, can_fork
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.heartbeat import UNDONE, Heartbeat
 from chaoslab.undo.janitor import Guard, start_janitor
@@ -107,7 +104,6 @@ def run_plan(
         plan_digest=directory.plan_digest() or "",
         without=lacking(plan, is_gameday=is_gameday),
     )
-    wants_twin = Need.TWIN not in basis.without
     janitor: AbstractContextManager[Guard | None] = (
         nullcontext() if fleet_setup.is_simulated else start_janitor(directory.path)
     )
@@ -124,21 +120,19 @@ def run_plan(
                 guard=guard,
                 undo_log=undo_log,
             )
-            twin_run = _Twin(
-                plan=plan,
-                basis=basis,
-                directory=directory,
-                root=root,
-                means=means,
-                name=twin.key(plan, basis.provenance) if wants_twin else None,
+            outcome, run = _execute(
+                plan, prepared.schedule.injections, directory, means, basis, observers
             )
-            with twin_run.run_beside() if wants_twin else nullcontext() as beside:
-                seen_by = [*observers, beside] if beside is not None else observers
-                outcome, run = _execute(
-                    plan, prepared.schedule.injections, directory, means, basis, seen_by
+            if outcome is RunOutcome.COMPLETED and Need.TWIN not in basis.without:
+                twin_run = _Twin(
+                    plan=plan,
+                    basis=basis,
+                    directory=directory,
+                    root=root,
+                    means=means,
+                    name=twin.key(plan, basis.provenance),
                 )
-                if wants_twin and outcome is RunOutcome.COMPLETED:
-                    directory.note(twin=twin_run.reuse_or_run(run, observers, beside, before_twin))
+                directory.note(twin=twin_run.reuse_or_run(run, observers, before_twin))
         return judge(directory)
 
 
@@ -272,7 +266,7 @@ def _heartbeat(means: _Means, directory: RunDirectory) -> Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Twin:
-    """The fault-free twin of a run, made in twin/ before, after or beside it.
+    """The fault-free twin of a run, made in twin/.
 
     A twin that breaks does not break its run: what needs a comparison is UNKNOWN, and run.json says
     why. It trains a little longer than its run, so that later runs of the plan can use it, too.
@@ -286,30 +280,10 @@ class _Twin:
     name: str | None
     """Among those that are kept; None: it is made each time."""
 
-    @contextmanager
-    def run_beside(self) -> Iterator[TwinBeside | None]:
-        """Process that runs the twin during the block; None: it is run afterwards."""
-        beside = self._start_beside()
-        try:
-            yield beside
-        finally:
-            if beside is not None and beside.abandon():
-                shutil.rmtree(self.directory.twin, ignore_errors=True)
-
-    def _start_beside(self) -> TwinBeside | None:
-        is_kept = self.name is not None and twin.is_kept(self.name, self.root)
-        if is_kept or not self.means.fleet_setup.is_simulated or not can_fork():
-            return None
-        try:
-            return TwinBeside(self._make_by_orders)
-        except OSError:  # the system allows no further process
-            return None
-
     def reuse_or_run(
         self,
         run: History,
         observers: Sequence[Observer],
-        beside: TwinBeside | None,
         before: Callable[[History], object],
     ) -> Mapping[str, Json]:
         """Fill twin/ from the kept twins or by a run without faults, which `before` is told; what
@@ -318,29 +292,21 @@ class _Twin:
         is_simulated = self.means.fleet_setup.is_simulated
         goes_on = _SIMULATED_TWIN_GOES_ON if is_simulated else _TWIN_GOES_ON
         tokens = goes_on * twin.reach_tokens(run)
-        if beside is not None:
-            if beside.finish(tokens, self.means.interrupts):
-                return self._facts(was_kept=False)
-            shutil.rmtree(self.directory.twin, ignore_errors=True)
         folder = self.directory.make_twin()
         if self.name is not None and twin.fetch(self.name, self.root, folder, run):
             return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
         before(run)
         pace = run.last(PaceSet)
         step_s = pace.payload.step_s if pace is not None else None
-        self._make(folder, step_s, lambda: tokens, observers)
-        return self._facts(was_kept=False)
-
-    def _make_by_orders(self, orders: Orders) -> None:
-        folder = self.directory.make_twin()
-        has_pace = self.plan.training.step_time is not Pacing.OFF
-        self._make(folder, orders.next() if has_pace else None, orders.next, [orders])
+        self._make(folder, step_s, tokens, observers)
+        facts = folder.facts
+        return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
 
     def _make(
         self,
         folder: RunDirectory,
         step_s: float | None,
-        least_tokens: Callable[[], float],
+        least_tokens: float,
         observers: Sequence[Observer],
     ) -> None:
         plan, means = self.plan, self.means
@@ -361,7 +327,3 @@ class _Twin:
         except FleetError as error:
             reason = means.secrets.text(str(error))
             folder.note(outcome=RunOutcome.BROKEN.value, reason=reason)
-
-    def _facts(self, *, was_kept: bool) -> Mapping[str, Json]:
-        facts = RunDirectory(path=self.directory.twin).facts
-        return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": was_kept}

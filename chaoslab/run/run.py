@@ -9,10 +9,9 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
@@ -73,9 +72,8 @@ class Basis:
     is_twin: bool = False
     without: frozenset[Need] = frozenset()
     """What the run was never to have."""
-    least_tokens: Callable[[], float] = lambda: 0.0
-    """A twin goes on until it has committed this many, beyond its stop rule: as its run did. Asked
-    once it has reached that rule."""
+    least_tokens: float = 0.0
+    """A twin goes on until it has committed this many, beyond its stop rule: as its run did."""
 
 
 class Run:
@@ -230,10 +228,10 @@ class Run:
         if isinstance(self.fleet, Attached):
             self.injector.close("the run is over")
             return
-        least_tokens, seen = cache(self.basis.least_tokens), self.progress
+        seen = self.progress
         self.run_loop.until(
             lambda: (
-                seen.committed_tokens >= least_tokens()
+                seen.committed_tokens >= self.basis.least_tokens
                 and (seen.is_stop_rule_met or not self.plan.training.stop.limits)
             )
         )
