@@ -109,6 +109,14 @@ def test_the_abort_of_an_operator_asks_once_and_both_see_it(watched: Watched) ->
     assert ann.js(f"{ABORT}.hidden"), "there is nothing left to abort"
 
 
+@pytest.mark.gate
+def test_the_last_minutes_are_drawn(watched: Watched) -> None:
+    cy = viewer(watched)
+    watched.tell_story()
+    cy.until("document.querySelectorAll('#curves figure svg[data-values]').length", 4)
+    assert cy.troubles == []
+
+
 def test_a_double_click_is_one_press_and_five_seconds_later_it_asks_anew(watched: Watched) -> None:
     ann = operator(watched)
     ann.js(f"{ABORT}.click(); {ABORT}.click()")
