@@ -31,6 +31,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
     usual_gap_s,
 )
+from chaoslab.checks.violations import said_once
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import FaultSkipped, MemberLeft, NodeExited, RunFinished, RunOutcome
 from chaoslab.core.protocol import LeaveReason
@@ -243,7 +244,7 @@ def _begun(story: FaultStory, had: str) -> Injected:
     """`had`: which other injection had its targets already; "" if it found them there."""
     said = [had] if had else []
     said += [story.failed.payload.reason] if story.failed else []
-    said += _said_of_targets(story)
+    said += said_once((e.payload.target, e.payload.text) for e in story.evidence)
     said += [f"weak on {target}: {why}" for target, why in story.doubts.items()]
     return Injected(
         id=story.injection,
@@ -254,20 +255,6 @@ def _begun(story: FaultStory, had: str) -> Injected:
         requested={e.payload.target: e.payload.requested for e in story.evidence},
         measured={e.payload.target: e.payload.measured for e in story.evidence},
     )
-
-
-def _said_of_targets(story: FaultStory) -> Iterator[str]:
-    """The evidence of each target; what is the same of several is said once."""
-    names: dict[str, list[str]] = {}
-    for event in story.evidence:
-        said = event.payload
-        text = said.text.removeprefix(f"{said.target} ")
-        names.setdefault(text, []).append(said.target if text != said.text else "")
-    for text, targets in names.items():
-        if known := [name for name in targets if name]:
-            yield f"{', '.join(known)} {'each ' if known[1:] else ''}{text}"
-        else:
-            yield text
 
 
 # ---------------------------------------------------------------- after a return

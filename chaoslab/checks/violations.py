@@ -184,6 +184,23 @@ def _all(violations: Sequence[Violation]) -> str:
     """The first sentence of each culprit, a few of them, and how many more there are."""
     firsts = {violation.culprit: violation.text for violation in reversed(violations)}
     order = dict.fromkeys(violation.culprit for violation in violations)
-    shown = [firsts[culprit] for culprit in order][:_SENTENCES_SHOWN]
-    more = len(violations) - len(shown)
-    return "; ".join(shown) + (f" (and {more} more)" if more else "")
+    said = said_once((culprit, firsts[culprit]) for culprit in order)
+    shown = list(said.items())[:_SENTENCES_SHOWN]
+    more = len(violations) - sum(number for _, number in shown)
+    return "; ".join(text for text, _ in shown) + (f" (and {more} more)" if more else "")
+
+
+def said_once(sentences: Iterable[tuple[str, str]]) -> Mapping[str, int]:
+    """Sentences about names, each as a pair (name, sentence): what is the same of several is said
+    once. For each sentence the number of its names: `a, b each exited`.
+    """
+    names: dict[str, list[str]] = {}
+    for name, sentence in sentences:
+        text = sentence.removeprefix(f"{name} ") if name else sentence
+        names.setdefault(text, []).append(name if text != sentence else "")
+    said: dict[str, int] = {}
+    for text, found in names.items():
+        known = [name for name in found if name]
+        subject = f"{', '.join(known)} {'each ' if known[1:] else ''}" if known else ""
+        said[f"{subject}{text}"] = len(found)
+    return said

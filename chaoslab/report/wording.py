@@ -139,10 +139,11 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
             question=question, word=_NONE_DUE, text="none was taken away", tone=Tone.PLAIN
         )
     returned = sorted(verdict.learners_rejoined.items())
-    text = ", ".join(
-        f"{learner}{_returned(back)}{_since(verdict.worked_since.get(learner))}"
-        for learner, back in returned
-    )
+    told: dict[str, list[str]] = {}
+    for learner, back in returned:
+        said = f"{_returned(back)}{_since(verdict.worked_since.get(learner))}"
+        told.setdefault(said, []).append(learner)
+    text = ", ".join(f"{', '.join(learners)}{said}" for said, learners in told.items())
     if silent := sorted(verdict.learners_rejoined.keys() & _inferred(history)):
         text += (
             f"; {', '.join(silent)} reports nothing itself: only its process and the steps of the "
@@ -167,7 +168,7 @@ def _returned(back: Return) -> str:
     if not back.rejoined:
         return " did NOT"
     if back.after_s is None:
-        return " is back"
+        return " came back"
     return f" {delay(back.after_s)}"
 
 

@@ -40,6 +40,16 @@ def test_a_finding_names_each_culprit_and_every_violation() -> None:
     assert (found.culprits, found.evidence, found.observed) == (("a", "b"), (4, 5, 7, 9), 4)
 
 
+def test_what_is_the_same_of_several_culprits_is_said_once_and_counted() -> None:
+    late = [
+        Violation(code=Code.TOO_LATE, seq=seq, text=f"{name} was late", culprit=name)
+        for seq, name in enumerate("abcda")
+    ]
+    lost = Violation(code=Code.PUSH_LOST, seq=9, text="a push was lost")
+    found = conclude("c", [*late, lost], passed="p", samples=6)
+    assert found.reason == "a, b, c, d each was late; a push was lost (and 1 more)"
+
+
 def test_a_finding_has_each_code_once_in_the_order_of_the_record() -> None:
     late = Violation(code=Code.PUSH_LOST, seq=9, text="lost")
     found = conclude("c", [late, violation(4, "a"), violation(7, "b")], passed="p", samples=3)

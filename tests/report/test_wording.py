@@ -72,6 +72,13 @@ def test_the_two_answers_are_yes_no_unknown_or_none_due() -> None:
     assert words(broken) == ("unknown", "unknown")
 
 
+def test_what_is_the_same_of_several_victims_is_said_once() -> None:
+    history = half_killed().train(9).end().history()
+    rejoined = answers(judge(history, []), history)[1]
+    assert rejoined.text.startswith("learner-1, learner-3 after ")
+    assert rejoined.text.count("since") == 1
+
+
 def test_a_pause_that_a_fault_on_the_syncer_explains_is_told_with_the_yes() -> None:
     away = Story().baseline().lose_syncer(for_s=60).stall(60).regain_syncer().train(20).settle()
     history = away.end().history()
