@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from chaoslab.core.terminal import one_line
 
 BLANK = "____"
 """A place to be filled in by hand."""
+_MANY_COLUMNS = 4
 _MARKS = re.compile(r"([\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])|^[#+=-])")
 """Underscores only at the ends of words, other marks only where they begin a line."""
 _NUMBERED = re.compile(r"^(\d+)([.)] )")
@@ -40,8 +42,26 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def as_html(markdown: str) -> str:
     """A page as HTML; what looks like HTML in it is shown as text."""
-    rendered: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = reader.parse(markdown)
+    _name_cells(tokens)
+    rendered: str = reader.renderer.render(tokens, reader.options, {})
     return rendered
+
+
+def _name_cells(tokens: Sequence[Token]) -> None:
+    """Give each cell of a table with many columns its head, for screens without room for them."""
+    heads: list[str] = []
+    names = iter(heads)
+    for at, token in enumerate(tokens):
+        if token.type == "thead_open":
+            heads.clear()
+        elif token.type == "th_open":
+            heads.append(tokens[at + 1].content)
+        elif token.type == "tr_open":
+            names = iter(heads)
+        elif token.type == "td_open" and len(heads) >= _MANY_COLUMNS:
+            token.attrSet("data-name", next(names))
 
 
 def page(*parts: str) -> str:

@@ -10,7 +10,9 @@ from chaoslab.gameday.debrief import actions_page, debrief_page, write_debrief
 from chaoslab.gameday.markdown import as_html, safe
 from chaoslab.gameday.timeline import timeline
 from chaoslab.plan.model import FaultPlan, GameDay
+from chaoslab.report.web.page import article
 from tests import hostile
+from tests.chromium import Browser
 from tests.gameday.stories import HALF, Day, begun, judged, plan_of, spec_of
 from tests.histories import Story
 
@@ -53,6 +55,19 @@ def test_the_verdict_and_the_gate_stand_on_the_page() -> None:
     assert "\nPASS, exit code 0; seed 7," in page
     assert "| yes | longest gap 0.25 s, at 5.00 s |" in page
     assert f"\nchaoslab gameday {PLACE} --as-plan gate.yaml\nchaoslab run gate.yaml " in page
+
+
+@pytest.mark.deep
+def test_in_a_browser_it_is_dark_where_the_system_is_and_fits_a_phone(tmp_path: Path) -> None:
+    file = tmp_path / "debrief.html"
+    file.write_text(article("Debrief", as_html(page_of(whole()))))
+    papers = set()
+    with Browser() as browser:
+        for is_dark in (True, False):
+            page = browser.open(file, width=360, is_dark=is_dark)
+            assert page.js("document.documentElement.scrollWidth") <= 360
+            papers.add(page.js("getComputedStyle(document.body).backgroundColor"))
+    assert len(papers) == 2
 
 
 def test_each_fault_has_a_row_whether_it_was_injected_skipped_or_never_waited() -> None:

@@ -147,7 +147,7 @@ def test_dark_and_light_follow_the_system_and_the_switch(reports: Reports) -> No
     page = reports.open(whole_story(), is_dark=True)
     theme = "document.documentElement.dataset.theme"
     paper = "getComputedStyle(document.body).backgroundColor"
-    assert page.js(theme) == "dark"
+    assert page.js(theme) == "system"
     dark = page.js(paper)
     page.js("document.querySelector('.headline button').click()")
     assert page.js(theme) == "light"
@@ -159,6 +159,8 @@ def test_dark_and_light_follow_the_system_and_the_switch(reports: Reports) -> No
 def test_nothing_is_wider_than_the_window(reports: Reports, width: int) -> None:
     page = reports.open(whole_story(), width=width)
     assert page.js("document.documentElement.scrollWidth") <= width
+    assert page.js("(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)"
+                   "(document.querySelector('#clocks .scroll'))")  # fmt: skip
 
 
 def test_paper_has_all_findings_open_and_no_buttons(reports: Reports) -> None:

@@ -211,7 +211,8 @@ function lossPanel(axis, run, twin) {
       if (!(high >= low)) return 0;
       const y = valueAxis(panel, low, high === low ? low + 1 : high, "");
       const first = Math.max(...curves.map((curve) => curve.data.mean.find((value) => value !== null)));
-      if (first > high && part.from > axis.from) panel.add("text", { x: axis.left + 6, y: 12 }, `↑ from ${short(first)}`);
+      const below = Math.max(...curves.map((curve) => (curve.data.mean.findLastIndex((value) => value > high) + 1) * curve.width + curve.later));
+      if (first > high && part.from > axis.from) panel.add("text", { x: axis.x(Math.max(axis.from, below)) + 8, y: 12 }, `↑ from ${short(first)}`);
       const over = (axis.to - axis.from) / 60;
       const number = drawCurves(panel, curves.map((curve) => ({ ...curve, over })), y);
       for (const [kind, points, shift] of dots) {

@@ -70,13 +70,12 @@ function fit(axis, area, names) {
 
 /** A button that goes through: as the system, light, dark. */
 function themeSwitch() {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
   const themes = ["system", "light", "dark"];
   const stored = keep("chaoslab-theme");
   let theme = themes.includes(stored) ? stored : "system";
   const button = element("button", { type: "button", title: "Colours: as the system, light or dark" });
   const show = () => {
-    document.documentElement.dataset.theme = theme === "system" ? (dark.matches ? "dark" : "light") : theme;
+    document.documentElement.dataset.theme = theme;
     button.textContent = `Colours: ${theme}`;
   };
   button.addEventListener("click", () => {
@@ -84,7 +83,6 @@ function themeSwitch() {
     keep("chaoslab-theme", theme);
     show();
   });
-  dark.addEventListener("change", show);
   show();
   return button;
 }

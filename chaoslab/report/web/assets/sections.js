@@ -3,6 +3,8 @@
 const SIGNS = { PASS: "✓", FAIL: "✗", UNKNOWN: "?", proved: "✓", weak: "~", failed: "✗", moot: "–" };
 const TONES = { PASS: "good", FAIL: "bad", UNKNOWN: "doubt", proved: "good", weak: "doubt", failed: "bad", moot: "dim", good: "good", bad: "bad", fault: "doubt" };
 
+const NARROW = matchMedia("(max-width: 720px)");
+
 /** The outcome, why, and the two answers. */
 function headline({ run, verdict, facts }, tools) {
   const outcome = verdict?.outcome ?? (run.has_ended ? "not judged" : "running");
@@ -54,7 +56,7 @@ function problems(verdict, jump) {
   const found = verdict.findings.filter((one) => one.outcome !== "PASS");
   if (!found.length) return null;
   return section("findings", "What is not PASS", `${found.length} of ${plural(verdict.findings.length, "check")}`,
-    found.map((one, at) => finding(one, verdict.lines, jump, at === 0)));
+    found.map((one, at) => finding(one, verdict.lines, jump, at === 0 && !NARROW.matches)));
 }
 
 /** What holds, and what was not judged. */
@@ -70,15 +72,14 @@ function notJudged([name, reason]) {
 }
 
 function finding(one, lines, jump, isOpen) {
-  const value = one.outcome !== "PASS" && one.observed !== "" ? element("b", {}, ` ${one.observed}, bound ${one.bound}`) : null;
   const known = [
-    ["observed", one.observed], ["bound", one.bound], ["margin", one.margin_text], ["samples", one.samples ? String(one.samples) : ""],
+    ["observed", one.observed], ["bound", one.bound], ["samples", one.samples ? String(one.samples) : ""],
     ["named", one.culprits.join(", ")], ["codes", one.codes.join(", ")],
   ].filter(([, value]) => value !== "" && value !== null);
   return element("details", { class: "finding", open: isOpen ? "" : null },
     element("summary", {},
       element("span", { class: `tag ${TONES[one.outcome]}` }, `${SIGNS[one.outcome]} ${one.outcome}`), element("code", {}, one.check),
-      element("span", { class: "why" }, coded(one.reason), value), element("span", { class: "margin" }, marginBar(one.margin), one.margin_text)),
+      element("span", { class: "why" }, coded(one.reason)), element("span", { class: "margin" }, marginBar(one.margin), one.margin_text)),
     element("div", {}, pairs([...known, ...Object.entries(one.numbers).map(([key, value]) => [key.replaceAll("_", " "), plain(value)]).filter(([, value]) => value)]),
       journalLines(one.evidence, one.evidence_count, lines, jump)));
 }
@@ -120,13 +121,14 @@ function alike(rows) {
 
 function clocks(verdict, jump) {
   if (!verdict.clocks.length) return null;
-  const longest = Math.max(0.001, ...verdict.clocks.map((row) => row.first_contribution_s ?? row.first_step_s ?? row.up_s ?? 0));
+  const longest = Math.max(0.001, ...verdict.clocks.flatMap((row) => [row.up_s, row.joined_s, row.first_step_s, row.first_contribution_s]));
   const heads = ["node", "fault", "gone at", "down", "up", "joined", "first step", "first contribution", `0 to ${seconds(longest)} after the heal`];
-  const number = (value) => element("td", { class: "number" }, value === null ? "–" : seconds(value));
+  const number = (value, at) => element("td", { class: "number", "data-name": heads[at] }, value === null ? "–" : seconds(value));
   const rows = verdict.clocks.map((row) => element("tr", {},
     element("td", {}, row.node), element("td", {}, row.faults.join(", "), row.is_cut_off ? element("span", { class: "dim" }, " (cut off)") : null),
-    element("td", { class: "number" }, jumper(row.gone_s, jump)), number(row.down_s), number(row.up_s), number(row.joined_s), number(row.first_step_s), number(row.first_contribution_s),
-    element("td", {}, row.was_asked ? wayBack(row, longest) : element("span", { class: "dim" }, "not asked to return"))));
+    element("td", { class: "number", "data-name": heads[2] }, jumper(row.gone_s, jump)),
+    ...[row.down_s, row.up_s, row.joined_s, row.first_step_s, row.first_contribution_s].map((value, at) => number(value, at + 3)),
+    element("td", { class: "whole" }, row.was_asked ? wayBack(row, longest) : element("span", { class: "dim" }, "not asked to return"))));
   return section("clocks", "The way back", "down: until the heal; the other times count from the beginning of the heal; a first step is known from its next report",
     [element("div", { class: "scroll card", tabindex: 0, role: "region", "aria-label": "The way back" }, element("table", {},
       element("thead", {}, element("tr", {}, heads.map((name, at) => element("th", { class: at > 1 && at < 8 ? "number" : null }, name)))), element("tbody", {}, rows)),
