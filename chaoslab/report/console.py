@@ -180,7 +180,7 @@ def _headline(story: RunStory) -> str:
     """State of the run as a whole, in one line."""
     rate = story.rounds.tokens_per_s
     parts = [
-        f"phase {story.phase or 'start'}",
+        story.moment or "start",
         plural(story.rounds.merged, "round"),
         f"{rate:,.0f} {story.counted}/s" if rate is not None else "no rate yet",
     ]
@@ -215,7 +215,7 @@ def _progress(story: RunStory) -> str:
     if rounds.tokens_per_s is not None:
         parts.append(f"{rounds.tokens_per_s:,.0f} {story.counted}/s")
     share = "" if story.progress is None else f" {story.progress:.0%}"
-    line = f"{story.phase or 'start'}{share}: {parts[0]}"
+    line = f"{story.moment or 'start'}{share}: {parts[0]}"
     for part in parts[1:]:
         if len(line) + len(part) + 2 <= _PROGRESS_CHARS:
             line += f", {part}"

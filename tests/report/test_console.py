@@ -11,6 +11,7 @@ from chaoslab.plan.model import Stop
 from chaoslab.report.console import Live, Plain, draw, fault_bar, screen
 from chaoslab.report.story import RunStory
 from chaoslab.report.story_parts import Fault
+from tests.histories import Story
 
 BEGUN: dict[str, Any] = {"settings": {}, "trigger": "at 5 s", "takes_away": True}
 
@@ -73,6 +74,19 @@ def test_without_a_terminal_each_notable_event_is_a_line_and_progress_one_in_fiv
     progress = [line for line in lines if " rounds" in line]
     assert ["50%" in line for line in progress] == [True, True]
     assert "1 stepping" in progress[-1]
+
+
+def test_progress_names_what_goes_on_and_not_the_phase_of_the_faults() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().train(12)
+    stream, told_of = io.StringIO(), RunStory()
+    with screen(stream, told_of) as plain:
+        for event in story.events:
+            plain.see(event)
+    lines = [line.split("  ")[-1] for line in stream.getvalue().splitlines() if " rounds" in line]
+    assert [line.partition(":")[0] for line in lines][-3:] == [
+        "fault active", "no fault active", "no fault active",
+    ]  # fmt: skip
+    assert "no fault active" in drawn(told_of)
 
 
 def test_a_line_of_progress_has_at_most_80_columns() -> None:
