@@ -1,7 +1,8 @@
 """Plans: every plan of fault_plans/ for real, several times, with what is left to its bounds.
 
     each plan in turn, then all again ─► `chaoslab run PLAN` ─► verdict.json, journal
-        experiments/plans/README.md ◄── results.json ◄── outcome, least room, load of the machine
+        experiments/plans/README.md ◄── results.json ◄── outcome, least room, time, load
+                                             └─► fault_plans/times.json: what a plan takes
 
     python benchmarks/plans.py --times 3           make what is missing of three runs of each plan
     python benchmarks/plans.py kill_half --times 5 of this plan alone
@@ -20,17 +21,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from fidelity_figures import outcomes
 from figures import Cell, MachineLoad, place_line, rewritten, table, text
 
+from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.payloads import MachineSampled
-from chaoslab.prepare.plans import bundled_plans
+from chaoslab.prepare.plans import TIMES, bundled_plans
 from chaoslab.record.history import History
 from chaoslab.record.journal_file import RUN_JSON
 from chaoslab.record.run_directory import LATEST
@@ -98,7 +100,8 @@ def _said(run: Path) -> Mapping[str, Any]:
     """What the page and `fidelity.py` show of one run."""
     verdict = Verdict.from_json(json.loads((run / "verdict.json").read_text(encoding="utf-8")))
     git = json.loads((run / RUN_JSON).read_text(encoding="utf-8"))["git"] or {}
-    sampled = History.read(run).of(MachineSampled)
+    history = History.read(run)
+    sampled = history.of(MachineSampled)
     found = {name: one for name, one in verdict.by_name.items() if Code.NO_TWIN not in one.codes}
     rooms = {name: one.margin for name, one in found.items() if one.margin is not None}
     findings = {name: " ".join([one.outcome.value, *one.codes]) for name, one in found.items()}
@@ -107,6 +110,7 @@ def _said(run: Path) -> Mapping[str, Any]:
         "run": run.name,
         "commit": git.get("commit"),
         "outcome": outcomes(findings).outcome,
+        "took_s": round(history.end_s, 1),
         "findings": findings,
         "injections": dict(verdict.injection_counts),
         "tightest": tightest,
@@ -121,6 +125,13 @@ def _said(run: Path) -> Mapping[str, Any]:
 def _write(results: Mapping[str, Any]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    took = {
+        plan: round(seconds)
+        for plan, runs in sorted(results["plans"].items())
+        if (seconds := _took_s(runs)) is not None
+    }
+    times = ROOT / "fault_plans" / TIMES
+    times.write_text(json.dumps(took, indent=1) + "\n", encoding="utf-8")
     page = FOLDER / "README.md"
     commits = {run["commit"] for runs in results["plans"].values() for run in runs}
     of = ", ".join(sorted(commit[:7] for commit in commits if commit))
@@ -129,8 +140,8 @@ def _write(results: Mapping[str, Any]) -> None:
 
 
 def _table(results: Mapping[str, Any]) -> str:
-    heads = ["plan", "verdicts", "least room", "of", "faults", "others (cores)", "disturbed",
-             "not passed"]  # fmt: skip
+    heads = ["plan", "verdicts", "time (s)", "least room", "of", "faults", "others (cores)",
+             "disturbed", "not passed"]  # fmt: skip
     disturbed = results.get("disturbed", {})
     rows = [
         _row(plan, runs, len(disturbed.get(plan, ())))
@@ -145,6 +156,7 @@ def _row(plan: str, runs: Sequence[Mapping[str, Any]], disturbed: int) -> Sequen
     return [
         plan,
         " ".join(run["outcome"] for run in runs),
+        _took_s(runs),
         " ".join(text(float(run["room"])) for run in tightest),
         least["tightest"] if least else None,
         "; ".join(dict.fromkeys(filter(None, (_faults(run["injections"]) for run in runs)))),
@@ -152,6 +164,12 @@ def _row(plan: str, runs: Sequence[Mapping[str, Any]], disturbed: int) -> Sequen
         disturbed,
         "; ".join(dict.fromkeys(said for run in runs for said in _not_passed(run))),
     ]
+
+
+def _took_s(runs: Sequence[Mapping[str, Any]]) -> float | None:
+    """Median of the whole runs without the twin; None if none came to its end."""
+    whole = [run["took_s"] for run in runs if run["outcome"] == Outcome.PASS.value]
+    return median(whole) if whole else None
 
 
 def _faults(counts: Mapping[str, int]) -> str:

@@ -204,6 +204,16 @@ def _meant(path: Path, bundled: Mapping[str, Path]) -> str:
     )
 
 
+TIMES = "times.json"
+"""Beside the plans that come with chaoslab: seconds that each took, by `benchmarks/plans.py`."""
+
+
+def measured_s(plan: Path) -> int | None:
+    """Seconds that an included plan took on two cores, without its twin; None: not measured."""
+    seconds: Mapping[str, int] = json.loads((plan.parent / TIMES).read_text(encoding="utf-8"))
+    return seconds.get(plan.stem)
+
+
 def bundled_plans() -> Mapping[str, Path]:
     """The plans that come with chaoslab, by name: in the wheel, or beside it in a checkout."""
     package = Path(chaoslab.__file__).parent

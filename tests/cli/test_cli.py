@@ -391,6 +391,9 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
     assert "--fleet" in done.stderr
 
 
+PLANS = ("catalog", "plans")
+
+
 def test_both_schemas_are_json_schemas() -> None:
     for what in ("plan", "verdict"):
         assert "$schema" in json.loads(call("catalog", "schema", what).stdout)
@@ -401,6 +404,15 @@ def test_a_fault_is_told_with_settings_in_the_units_of_a_plan() -> None:
     assert [one["fault"] for one in listed] == ["process.preempt"]
     assert {one["key"]: one["default"] for one in listed[0]["settings"]}["notice"] == "2s"
     assert "notice: 2s" in call("catalog", "faults", "process.preempt").stdout
+
+
+def test_each_plan_says_how_long_it_took_and_one_that_was_not_measured_says_nothing() -> None:
+    took = {one["plan"]: one["measured_s"] for one in json.loads(call(*PLANS, "--json").stdout)}
+    assert [name for name, took_s in took.items() if took_s is None] == ["spot_half"]
+    page = " ".join(call(*PLANS).stdout.split())
+    assert page.count(f"later. ({took['kill_half']} s)") == 1
+    assert page.count(" s)") == len(took) - 1
+    assert f"takes     {took['kill_half']} s " in call(*PLANS, "kill_half").stdout
 
 
 @pytest.mark.parametrize(

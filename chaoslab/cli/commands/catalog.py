@@ -36,7 +36,7 @@ from chaoslab.plan.file.writing import written_default
 from chaoslab.plan.model.systems import SYSTEMS
 from chaoslab.prepare import systems
 from chaoslab.prepare.kinds import faults, kinds
-from chaoslab.prepare.plans import bundled_plans
+from chaoslab.prepare.plans import bundled_plans, measured_s
 
 _AREAS: Mapping[str, str] = {
     **dict.fromkeys(("process", "control", "host", "container", "job", "pod"), "processes"),
@@ -112,7 +112,8 @@ def command(*, what: str, name: str | None, as_json: bool) -> None:
     NAME is an entry, such as the fault `process.kill`, or a part of names, such as `kill`. One
     entry is shown with its settings and, of a fault, with what proves it.
 
-    `plans` are those that come with chaoslab; every other one is a file of yours. `checks` are what
+    `plans` are those that come with chaoslab, with the time that each takes on a quiet machine of
+    two cores, without its fault-free twin; every other one is a file of yours. `checks` are what
     a plan can expect; some rules are judged in every run: did training continue, did the learners
     rejoin, the evidence of every fault, what was left behind. `systems` are those of others that
     plans can train with. `schema` prints the JSON Schema of plans, with which editors complete and
@@ -153,13 +154,17 @@ def _plan(name: str) -> Entry:
     path = bundled_plans()[name]
     plan, _ = load(path, kinds())
     learners = plan.training.learner_count
+    took_s = measured_s(path)
+    took = "" if took_s is None else f"{took_s} s"
+    twin = ", plus as long for the twin unless one is cached" if plan.twin else ""
     return Entry(
         group=_area(plan.faults[0].fault) if plan.faults else "no faults",
-        sentence=plan.description,
+        sentence=f"{plan.description} {took and f'({took})'}".rstrip(),
         value={
             "plan": plan.name,
             "description": plan.description,
             "fleet": plan.fleet.kind,
+            "measured_s": took_s,
             "learners": learners,
             "faults": [spec.fault for spec in plan.faults],
             "expect": [spec.check for spec in plan.expect],
@@ -169,6 +174,7 @@ def _plan(name: str) -> Entry:
             ("faults", "\n".join(f"{spec.fault} ({spec.id})" for spec in plan.faults)),
             ("expects", ", ".join(spec.check for spec in plan.expect)),
             ("training", f"{plural(learners, 'learner')} on fleet {plan.fleet.kind}"),
+            ("takes", took and f"{took} on a quiet machine of two cores{twin}"),
             ("file", f"{shown_path(path)}; copy it to change it"),
         ],
         then=(f"chaoslab plan {plan.name}", "preview it: which learners are hit, and when"),
