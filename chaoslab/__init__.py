@@ -1,3 +1,3 @@
 """Chaos engineering for multi-learner language-model training."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,6 +1,6 @@
 """Images that containers run: their names, what is in them, and how they are built.
 
-    docker/Dockerfile, chaoslab/diloco … ─► content ─► chaoslab-node:0.1.0-3fa9c2e1b0d4
+    docker/Dockerfile, chaoslab/diloco … ─► content ─► chaoslab-node:0.2.0-3fa9c2e1b0d4
     BASE: an image with Python ─┬─ the official one, if it is here or can be fetched
                                 └─ made of Debian packages (docker/base_from_debian.sh)
 
