@@ -13,11 +13,10 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import names, scripts
 from chaoslab.fleet.kubernetes.cordon import is_cordoned_by, uncordon
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
-from chaoslab.fleet.kubernetes.manifests import CONTAINER
+from chaoslab.fleet.kubernetes.manifests import CONTAINER, PROXY
 from chaoslab.fleet.kubernetes.pod_state import state_of
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy
-from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.kubernetes.run_objects import empty, remains

@@ -35,13 +35,12 @@ from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
-from chaoslab.fleet.kubernetes.manifests import CACHE, SHARED, SYNCER_PORT, PodSettings
+from chaoslab.fleet.kubernetes.manifests import CACHE, PROXY, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
 from chaoslab.fleet.kubernetes.pods import Pods, RunContext, killed
-from chaoslab.fleet.kubernetes.proxy_manifests import PROXY
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.kubernetes.watch import Watch

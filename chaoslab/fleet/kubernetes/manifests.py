@@ -1,10 +1,11 @@
 """Manifests of what a run makes in a cluster.
 
     node     Job of one incarnation, whose pod the cluster replaces only where it is to heal
-    service  stable address of the syncer; those of learners of several hosts: `host_services`
+    service  stable address of the syncer; where the hosts of a learner meet, and a name for each
     claim    volume that outlives the incarnations of a node
-    secret   private files and secret environment of a node
-    owner Job   Job that owns all of these: `owner_job`
+    secret   private files and secret environment of a node; token of the proxy
+    proxy    Job of the pod that carries the links of a run
+    owner Job   Job without pods that owns all of these
 
     pod of a node: pause ─┬─ sh (entry) ─ exec ─► python3 -m chaoslab.diloco.learner …
     one process namespace └─ exec from the harness: signals to all of them
@@ -13,13 +14,16 @@ The processes of a pod share a namespace in which the node is not the first, bec
 ignores SIGKILL from its own namespace. Node programs hear their test hooks from a pipe in the pod.
 """
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Final
 
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names, scripts
+from chaoslab.links.proxy.access import TOKEN
 
 CONTAINER: Final = "node"
 HOME: Final = "/var/lib/chaoslab"
@@ -30,6 +34,15 @@ CONTROL: Final = "/run/chaoslab"
 """Folder in memory: process id, pipe of the test hooks, private files."""
 PRIVATE: Final = f"{CONTROL}/private"
 SYNCER_PORT: Final = 4600
+MEETING_PORT: Final = 4650
+"""Port on which host 0 waits for the others."""
+API_PORT: Final = 8474
+"""Port of the proxy's API, on the loopback of its pod."""
+PROXY: Final = "proxy"
+"""Name of its container, and last word of the names of its Job and Secret."""
+_PROXY_COMMAND: Final = ("python3", "-m", "chaoslab.links.proxy", "--port", str(API_PORT))
+_TOKEN: Final = "token"
+"""Key of the token in its Secret."""
 _HOME_OF_HOST: Final = f"{HOME}/home"
 """Home of the user in a pod of several: on their claim, whose programs have the same process ids in
 each pod, files that are named by these would be mixed up."""
@@ -103,17 +116,21 @@ class Manifests:
 
     def service(self, node: str) -> Mapping[str, Json]:
         """A stable address of the syncer."""
-        selector = names.labels_of(self.run, node=node)
-        return {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": self._metadata(self.name(node), node=node),
-            "spec": {
-                "selector": {**selector},
-                "ports": [{"port": SYNCER_PORT, "protocol": "TCP"}],
-                "publishNotReadyAddresses": True,
-            },
-        }
+        return self._service(self.metadata(self.name(node), node=node), node, SYNCER_PORT)
+
+    def meeting(self, node: str) -> Mapping[str, Json]:
+        """A stable address of host 0 of a learner, of whichever incarnation.
+
+        The hosts meet there, as learners find the syncer: that works at once, and without DNS.
+        """
+        metadata = self.metadata(self.name(node, "meeting"))
+        return self._service(metadata, node, MEETING_PORT, {names.LABEL_INDEX: "0"})
+
+    def host_names(self, node: str) -> Mapping[str, Json]:
+        """A name of each host of a learner, by the `subdomain` of its pod; runtimes of accelerators
+        ask for that.
+        """
+        return self._service(self.metadata(self.name(node)), node)
 
     def keeps(self, spec: NodeSpec) -> bool:
         """Whether a node has a claim: for files, or to count its pods."""
@@ -130,19 +147,15 @@ class Manifests:
         return {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": self._metadata(self.name(name)),
+            "metadata": self.metadata(self.name(name)),
             "spec": spec,
         }
 
-    def secret(self, spec: NodeSpec, files: Mapping[str, str]) -> Mapping[str, Json]:
-        """Secret of the node; `files` in base64."""
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": self._metadata(self.name(spec.name), node=spec.name),
-            "immutable": True,
-            "data": {**files},
-        }
+    def node_secret(self, spec: NodeSpec) -> Mapping[str, Json]:
+        """Private files and secret environment of a node."""
+        environment = {f"environment.{name}": text.encode() for name, text in spec.secrets.items()}
+        metadata = self.metadata(self.name(spec.name), node=spec.name)
+        return _secret(metadata, {**spec.private_files, **environment})
 
     def node(
         self,
@@ -155,7 +168,7 @@ class Manifests:
         about = {"node": spec.name, "incarnation": str(incarnation)}
         own = self.settings.labels if spec.role is Role.LEARNER else {}
         labels = {**own, **names.labels_of(self.run, **about)}
-        metadata = self._metadata(self.name(spec.name, str(incarnation)), **about)
+        metadata = self.metadata(self.name(spec.name, str(incarnation)), **about)
         again: dict[str, Json] = {"backoffLimit": 0}
         if (count := self.settings.pods_of(spec)) > 1:
             again |= {"completionMode": "Indexed", "completions": count, "parallelism": count}
@@ -165,55 +178,58 @@ class Manifests:
                 again = {"backoffLimit": 0, "completionMode": "Indexed", "completions": 1,
                          "parallelism": 1}  # fmt: skip
             environment = {**environment, "CHAOSLAB_INCARNATION": str(incarnation)}
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {**metadata, "labels": {**labels}},
-            "spec": {
-                **again,
-                "template": {
-                    "metadata": {"labels": {**labels}},
-                    "spec": self._pod(spec, command, environment),
-                },
-            },
-        }
+        pod = self._pod(spec, command, environment)
+        return _job({**metadata, "labels": {**labels}}, pod, **again)
 
     def beside(self, node: str, command: Sequence[str], number: int) -> Mapping[str, Json]:
         """A Job that runs a command once with the claim of a node."""
+        container = self._container(CONTAINER, command)
+        container["volumeMounts"] = [{"name": "state", "mountPath": NODE}]
+        volumes: list[Json] = [{"name": "state", **_claimed(self.name(node))}]
+        metadata = self.metadata(self.name(node, "beside", str(number)))
+        return _job(metadata, {**self._plain_pod(container), "volumes": volumes}, backoffLimit=0)
+
+    def owner_job(self, lease_s: float) -> Mapping[str, Json]:
+        """The Job without pods that owns all other objects of the run: the cluster's controller of
+        Jobs deletes it `lease_s` after its start, unless `renewal` moves that on.
+
+        So nothing of a run outlives a harness that is gone by more than the run's lease.
+        """
+        metadata: dict[str, Json] = {
+            "name": self.name(),
+            "labels": {**names.labels_of(self.run)},
+            "annotations": {names.DIRECTORY: self.directory},
+        }
+        pod = self._plain_pod(self._container("owner", ("true",)))
+        return _job(metadata, pod, parallelism=0, ttlSecondsAfterFinished=0, **renewal(lease_s))
+
+    def proxy_secret(self, token: str) -> Mapping[str, Json]:
+        """Secret with the token of the proxy's API."""
+        return _secret(self.metadata(self.name(PROXY)), {_TOKEN: token.encode()})
+
+    def proxy(self) -> Mapping[str, Json]:
+        """The Job of the pod that carries a run's links. One that ends is not replaced: its effects
+        are gone, and so the links count as lost.
+        """
+        key: dict[str, Json] = {"name": self.name(PROXY), "key": _TOKEN}
         container: dict[str, Json] = {
-            "name": CONTAINER,
-            "image": self.settings.image,
-            "imagePullPolicy": self.settings.pull,
-            "command": literal(command),
-            "volumeMounts": [{"name": "state", "mountPath": NODE}],
-            "securityContext": confined(),
-        }
-        pod: dict[str, Json] = {
-            **self.settings.others,
-            "automountServiceAccountToken": False,
-            "securityContext": pod_context(self.settings.others),
-            "restartPolicy": "Never",
-            "containers": [container],
-            "volumes": [{"name": "state", **_claimed(self.name(node))}],
-        }
-        labels = {**names.labels_of(self.run)}
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": self._metadata(self.name(node, "beside", str(number))),
-            "spec": {
-                "backoffLimit": 0,
-                "template": {"metadata": {"labels": {**labels}}, "spec": pod},
+            **self._container(PROXY, _PROXY_COMMAND),
+            "stdin": True,  # it ends with its standard input
+            "env": [{"name": TOKEN, "valueFrom": {"secretKeyRef": key}}],
+            "resources": {
+                "requests": {"cpu": "50m", "memory": "64Mi"},
+                "limits": {"memory": "512Mi"},
             },
         }
+        pod: dict[str, Json] = {
+            "terminationGracePeriodSeconds": 5,
+            **self._plain_pod(container),
+            "enableServiceLinks": False,
+        }
+        return _job(self.metadata(self.name(PROXY)), pod, backoffLimit=0)
 
-    def metadata(self, name: str) -> dict[str, Json]:
+    def metadata(self, name: str, **labels: str) -> dict[str, Json]:
         """Metadata of an object of this run, which is deleted with its owner Job."""
-        return self._metadata(name)
-
-    # ---------------------------------------------------------------- inside
-
-    def _metadata(self, name: str, **labels: str) -> dict[str, Json]:
         owner: dict[str, Json] = {
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -224,6 +240,46 @@ class Manifests:
             "name": name,
             "labels": {**names.labels_of(self.run, **labels)},
             "ownerReferences": [owner],
+        }
+
+    # ---------------------------------------------------------------- inside
+
+    def _service(
+        self,
+        metadata: Mapping[str, Json],
+        node: str,
+        port: int | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> Mapping[str, Json]:
+        """A Service in front of pods of a node, with an address of its own if it has a port."""
+        selector: dict[str, Json] = {**names.labels_of(self.run, node=node), **(more or {})}
+        ports: list[Json] = [{"port": port, "protocol": "TCP"}]
+        where: dict[str, Json] = {"clusterIP": "None"} if port is None else {"ports": ports}
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata,
+            "spec": {"selector": selector, **where, "publishNotReadyAddresses": True},
+        }
+
+    def _container(self, name: str, command: Sequence[str]) -> dict[str, Json]:
+        """A container of the run's image."""
+        return {
+            "name": name,
+            "image": self.settings.image,
+            "imagePullPolicy": self.settings.pull,
+            "command": literal(command),
+            "securityContext": confined(),
+        }
+
+    def _plain_pod(self, container: Mapping[str, Json]) -> dict[str, Json]:
+        """A pod of no node."""
+        return {
+            **self.settings.others,
+            "automountServiceAccountToken": False,
+            "securityContext": pod_context(self.settings.others),
+            "restartPolicy": "Never",
+            "containers": [container],
         }
 
     def _pod(
@@ -247,10 +303,7 @@ class Manifests:
             of_hosts = {"subdomain": self.name(spec.name)}
         container: dict[str, Json] = {
             **own,
-            "name": CONTAINER,
-            "image": self.settings.image,
-            "imagePullPolicy": self.settings.pull,
-            "command": literal((*scripts.ENTRY, *command)),
+            **self._container(CONTAINER, (*scripts.ENTRY, *command)),
             "env": [*_listed(own, "env"), *variables],
             "resources": self._resources(own),
             "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],
@@ -300,6 +353,34 @@ class Manifests:
         if self.settings.memory_bytes is not None:
             limits["memory"] = str(self.settings.memory_bytes)
         return {**asked, "limits": limits} if limits else asked
+
+
+def renewal(until_s: float) -> dict[str, Json]:
+    """Change of the spec of an owner Job by which it lives until this long after its start, by the
+    cluster's clock.
+    """
+    return {"activeDeadlineSeconds": ceil(until_s)}
+
+
+def _job(metadata: Mapping[str, Json], pod: Mapping[str, Json], **spec: Json) -> Mapping[str, Json]:
+    """A Job, whose pods have its labels."""
+    template: dict[str, Json] = {"metadata": {"labels": metadata["labels"]}, "spec": pod}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {**spec, "template": template},
+    }
+
+
+def _secret(metadata: Mapping[str, Json], content: Mapping[str, bytes]) -> Mapping[str, Json]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "immutable": True,
+        "data": {name: base64.b64encode(one).decode() for name, one in content.items()},
+    }
 
 
 def _ready_once_it_listens() -> dict[str, Json]:

@@ -21,10 +21,9 @@ from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
-from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.kubernetes.manifests import API_PORT, PROXY, Manifests, PodSettings
 from chaoslab.fleet.kubernetes.pod_state import Hope, PodState, state_of
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
-from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT, PROXY, ProxyManifests
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import JOBS, PODS, SECRETS
 from chaoslab.fleet.kubernetes.watch import Watch
@@ -152,15 +151,15 @@ class PodProxyHost(WithoutRules):
             if_it_fails.callback(cluster.close)
             run = run_name(self._directory)
             owner = cluster.get(JOBS, own_name(run))
-            manifests = ProxyManifests(
+            manifests = Manifests(
                 run=run, directory=str(self._directory), settings=self._settings(),
                 owner=names.uid_of(owner),
             )  # fmt: skip
             token = secrets.token_urlsafe()
             cluster.create(manifests.proxy_secret(token))
-            if_it_fails.callback(cluster.delete, SECRETS, manifests.proxy_name)
+            if_it_fails.callback(cluster.delete, SECRETS, manifests.name(PROXY))
             job = cluster.create(manifests.proxy())
-            if_it_fails.callback(cluster.delete, JOBS, manifests.proxy_name)
+            if_it_fails.callback(cluster.delete, JOBS, manifests.name(PROXY))
             self._watch = ProxyWatch(cluster, names.uid_of(job))
             if_it_fails.callback(self._watch.close)
             self._watch.start()

@@ -15,9 +15,9 @@ from typing import Final
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.manifests import API_PORT
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost
-from chaoslab.fleet.kubernetes.proxy_manifests import API_PORT
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.proxied.embedded import EmbeddedLinks, EmbeddedProxyClient
 from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NoSuchName, Unreachable, call

@@ -6,7 +6,6 @@
 One entry of the undo log, written before the first object is made, deletes them all.
 """
 
-import base64
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,11 +20,16 @@ from typing import Final, NamedTuple
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.kubernetes import host_services, names
+from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import JobSets, NodeJob
-from chaoslab.fleet.kubernetes.manifests import CONTAINER, Manifests, PodSettings
-from chaoslab.fleet.kubernetes.owner_job import owner_job, renewal
+from chaoslab.fleet.kubernetes.manifests import (
+    CONTAINER,
+    MEETING_PORT,
+    Manifests,
+    PodSettings,
+    renewal,
+)
 from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.pod_state import Hope, state_of
 from chaoslab.fleet.kubernetes.refusals import Missing
@@ -97,7 +101,7 @@ class RunObjects:
             **({"job_sets": names.JOB_SET_VERSION} if self._has_job_sets else {}),
         )  # fmt: skip
         self._began_s = _now_s()
-        made = self.cluster.create(owner_job(self.manifests, self._lease_s))
+        made = self.cluster.create(self.manifests.owner_job(self._lease_s))
         self.manifests = replace(self.manifests, owner=names.uid_of(made))
         self._await_start()
         threading.Thread(target=self._renew, name="renewals", daemon=True).start()
@@ -157,12 +161,7 @@ class RunObjects:
         if self.manifests.keeps(spec):
             self._claim(spec.name, is_shared=self.manifests.settings.pods_of(spec) > 1)
         if spec.name not in self._secrets and (spec.private_files or spec.secrets):
-            content = {
-                **spec.private_files,
-                **{f"environment.{name}": text.encode() for name, text in spec.secrets.items()},
-            }
-            files = {name: base64.b64encode(one).decode() for name, one in content.items()}
-            self.cluster.create(self.manifests.secret(spec, files))
+            self.cluster.create(self.manifests.node_secret(spec))
             self._secrets.add(spec.name)
 
     # ---------------------------------------------------------------- Jobs of nodes
@@ -250,11 +249,11 @@ class RunObjects:
     def meeting(self, node: str) -> str:
         """host:port where the hosts of a learner meet; Services are made for it."""
         if node not in self._addresses:
-            address = self._served(host_services.meeting(self.manifests, node))
-            self.cluster.create(host_services.host_names(self.manifests, node))
+            address = self._served(self.manifests.meeting(node))
+            self.cluster.create(self.manifests.host_names(node))
             self._addresses[node] = address
-        address, port = self._addresses[node], host_services.MEETING_PORT
-        return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        address = self._addresses[node]
+        return f"[{address}]:{MEETING_PORT}" if ":" in address else f"{address}:{MEETING_PORT}"
 
     def _served(self, service: Mapping[str, Json]) -> str:
         """Address of a Service that is made now."""

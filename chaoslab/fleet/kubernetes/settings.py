@@ -213,7 +213,6 @@ class ClusterFleets:
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.job_sets import NodeJob, job_set  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.manifests import Manifests  # noqa: PLC0415
-        from chaoslab.fleet.kubernetes.owner_job import owner_job  # noqa: PLC0415
         from chaoslab.fleet.kubernetes.resources import CLAIMS  # noqa: PLC0415  # lightkube
 
         pods = self.pods()
@@ -233,7 +232,7 @@ class ClusterFleets:
                 ]
                 jobs = [NodeJob(one, trial.node(one, 1, one.command, {})) for one in nodes]
                 for manifest in (
-                    owner_job(trial, self.settings.lease_s), trial.claim("claim"),
+                    trial.owner_job(self.settings.lease_s), trial.claim("claim"),
                     *(one.job for one in jobs),
                     *([job_set(trial, trial.name(), jobs)] if pods.in_job_sets else []),
                 ):  # fmt: skip

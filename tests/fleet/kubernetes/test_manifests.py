@@ -12,7 +12,6 @@ from ruamel.yaml import YAML
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.base import Ability, Hosts, NodeSpec, Role
 from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
-from chaoslab.fleet.kubernetes.owner_job import owner_job
 from chaoslab.fleet.kubernetes.rights import RIGHTS, machines_role, role, rules_of
 from chaoslab.fleet.kubernetes.scripts import ENTRY, HOST, MEETING
 from chaoslab.fleet.kubernetes.settings import ClusterFleets, Kubernetes, looks_like_production
@@ -38,7 +37,8 @@ def job(manifests: Manifests, spec: NodeSpec = SPEC, *command: str) -> Any:
 def test_the_owner_job_owns_everything(manifests: Manifests) -> None:
     made: list[Any] = [
         job(manifests), manifests.service("syncer"), manifests.claim("shared"),
-        manifests.secret(SPEC, {}), manifests.beside("learner-0", ("true",), 1),
+        manifests.node_secret(SPEC), manifests.beside("learner-0", ("true",), 1),
+        manifests.meeting("learner-0"), manifests.host_names("learner-0"),
     ]  # fmt: skip
     for one in made:
         (owner,) = one["metadata"]["ownerReferences"]
@@ -109,7 +109,7 @@ def test_host_0_listens_at_its_own_address_and_the_others_ask_for_the_service(
 def test_the_owner_job_has_no_pods_and_takes_all_with_it_at_its_deadline(
     manifests: Manifests,
 ) -> None:
-    found: Any = owner_job(manifests, 60.2)
+    found: Any = manifests.owner_job(60.2)
     assert found["spec"]["parallelism"] == 0
     assert found["spec"]["activeDeadlineSeconds"] == 61
     assert found["spec"]["ttlSecondsAfterFinished"] == 0
@@ -127,7 +127,7 @@ def test_no_secret_is_in_a_pod_and_the_cluster_expands_nothing_in_its_command(
 
 
 def test_pods_are_confined(manifests: Manifests) -> None:
-    for made in (job(manifests), owner_job(manifests, 60.0)):
+    for made in (job(manifests), manifests.owner_job(60.0)):
         whole: Any = made
         spec = whole["spec"]["template"]["spec"]
         (container,) = spec["containers"]

@@ -11,11 +11,10 @@ pytest.importorskip("lightkube")
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import proxy_links
-from chaoslab.fleet.kubernetes.manifests import PodSettings
+from chaoslab.fleet.kubernetes.manifests import Manifests, PodSettings
 from chaoslab.fleet.kubernetes.port_forward import ForwardingCluster
 from chaoslab.fleet.kubernetes.proxy_host import PodEndpoint, PodProxyHost, ProxyWatch
 from chaoslab.fleet.kubernetes.proxy_links import ForeignProxy, PodLinks, PodProxyClient
-from chaoslab.fleet.kubernetes.proxy_manifests import ProxyManifests
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.proxied.http_api import NoSuchName, Unreachable
@@ -33,12 +32,12 @@ API = PodEndpoint(
 
 
 @pytest.fixture
-def manifests() -> ProxyManifests:
+def manifests() -> Manifests:
     settings = PodSettings(image="chaoslab-node:1", others={"nodeSelector": {"pool": "cpu"}})
-    return ProxyManifests(run="3fa9c2e1b0", directory="/runs/x", settings=settings, owner="uid-1")
+    return Manifests(run="3fa9c2e1b0", directory="/runs/x", settings=settings, owner="uid-1")
 
 
-def test_the_proxy_belongs_to_the_run_and_is_none_of_its_nodes(manifests: ProxyManifests) -> None:
+def test_the_proxy_belongs_to_the_run_and_is_none_of_its_nodes(manifests: Manifests) -> None:
     job: Any = manifests.proxy()
     for one in (job, manifests.proxy_secret("word")):
         (owner,) = one["metadata"]["ownerReferences"]
@@ -50,7 +49,7 @@ def test_the_proxy_belongs_to_the_run_and_is_none_of_its_nodes(manifests: ProxyM
     assert job["spec"]["backoffLimit"] == 0
 
 
-def test_the_proxy_is_confined_and_its_token_is_in_no_manifest(manifests: ProxyManifests) -> None:
+def test_the_proxy_is_confined_and_its_token_is_in_no_manifest(manifests: Manifests) -> None:
     pod: Any = manifests.proxy()["spec"]
     spec = pod["template"]["spec"]
     (container,) = spec["containers"]
