@@ -29,13 +29,13 @@ from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerStep,
+    LineKind,
     Need,
     NodeStarted,
     RunStarted,
     ScriptStarted,
     StorageDamaged,
     TrainerSaid,
-    What,
 )
 from chaoslab.core.units import plural
 from chaoslab.record.history import History
@@ -243,10 +243,14 @@ def is_unplaced(life: Life, history: History) -> bool:
     """
     said = history.of(TrainerSaid)
     return life.joined.payload.source != "initial" and not any(
-        (e.payload.what is What.PROGRESS and e.payload.step is not None)
-        or (e.payload.what is What.RESUMED and life.began_s <= e.time_s and e.seq < life.joined.seq)
+        (e.payload.what is LineKind.PROGRESS and e.payload.step is not None)
+        or (
+            e.payload.what is LineKind.RESUMED
+            and life.began_s <= e.time_s
+            and e.seq < life.joined.seq
+        )
         for e in said
-    )  # fmt: skip
+    )
 
 
 def _is_from_nothing(before: Life, life: Life, history: History) -> bool:
@@ -272,7 +276,7 @@ def _slack(life: Life, history: History) -> int:
     if its own line and those of all checkpoints name a step; else those of a report.
     """
     said = history.of(TrainerSaid)
-    says_saved = all(e.payload.step is not None for e in said if e.payload.what is What.SAVED)
+    says_saved = all(e.payload.step is not None for e in said if e.payload.what is LineKind.SAVED)
     return 1 if _says_start(life, history) and says_saved else life.stride
 
 
@@ -280,7 +284,7 @@ def _says_start(life: Life, history: History) -> bool:
     """Whether a line of its own names the step from which it goes on."""
     others = {*history.learners} - {life.joined.payload.learner}
     return any(
-        e.payload.what is What.RESUMED
+        e.payload.what is LineKind.RESUMED
         and e.payload.step == life.start
         and e.payload.node not in others
         for e in history.of(TrainerSaid)
@@ -342,14 +346,14 @@ def _leaps(history: History) -> Iterator[Violation]:
 
 
 def _has_saved(history: History) -> bool:
-    return any(e.payload.what is What.SAVED for e in history.of(TrainerSaid))
+    return any(e.payload.what is LineKind.SAVED for e in history.of(TrainerSaid))
 
 
 def _newest_saved(life: Life, history: History) -> int | None:
     """Step of the newest checkpoint that was saved before a life began: by the worker itself, or,
     if it never says so, by any. None: no worker said that one was.
     """
-    said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
+    said = [e for e in history.of(TrainerSaid) if e.payload.what is LineKind.SAVED]
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
     before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
     steps = sorted({_step_of(e, history) for e in before})
@@ -363,7 +367,7 @@ def stopped_saving(history: History) -> Sequence[Violation]:
     windows = fault_windows(history)
     first_s = min((one.start_s for one in windows), default=0.0)
     over_s = max((one.end_s for one in windows), default=0.0)
-    said = [e for e in history.of(TrainerSaid) if e.payload.what is What.SAVED]
+    said = [e for e in history.of(TrainerSaid) if e.payload.what is LineKind.SAVED]
     before = [e for e in said if e.time_s < first_s]
     savers = {e.payload.node for e in before}
     if any(e.payload.node not in savers for e in said):

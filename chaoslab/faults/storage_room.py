@@ -16,13 +16,13 @@ from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     CheckpointFailed,
     CheckpointSaved,
+    LineKind,
     NodeExited,
     RoundMerged,
     StorageFilled,
     SyncerBlocked,
     SyncerFreed,
     TrainerSaid,
-    What,
 )
 from chaoslab.core.units import BytesPerSecond, plural
 from chaoslab.faults.actions import AsksHook
@@ -104,7 +104,7 @@ def _failed_saves(window: EvidenceWindow) -> Sequence[Event]:
     if ended := [e for e in window.of(NodeExited) if not e.payload.sent]:
         return ended
     before, during = (
-        [e for e in of(events, TrainerSaid) if e.payload.what is What.SAVED]
+        [e for e in of(events, TrainerSaid) if e.payload.what is LineKind.SAVED]
         for events in (window.before, window.during)
     )
     if len(before) < _FEW or during:

@@ -32,7 +32,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
 )
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.trainers.reading import Reader, Said
+from chaoslab.trainers.reading import Reader, TrainerLine
 
 LINE_BYTES_MOST = 1 << 20
 """A longer line is ordinary output, whatever it begins with."""
@@ -109,7 +109,7 @@ class NodeOutput:
         observation = self._hear(tail)
         return [] if observation is None else [observation]
 
-    def _trainer_said(self, lines: Iterable[Said]) -> list[Observation]:
+    def _trainer_said(self, lines: Iterable[TrainerLine]) -> list[Observation]:
         return [Observation.of(self._node, one.by(self._node, self._incarnation)) for one in lines]
 
     def _hear(self, line: bytes) -> Observation | None:

@@ -17,14 +17,14 @@ from typing import Final
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import NodeExited, What
+from chaoslab.core.payloads import LineKind, NodeExited
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.plan.model import FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import ending
 from chaoslab.trainers.presets import CHECKPOINT_FILES, Candidate, guess
-from chaoslab.trainers.reading import Patterns, Reader, Said, nearest_lines, plain
+from chaoslab.trainers.reading import Patterns, Reader, TrainerLine, nearest_lines, plain
 from chaoslab.trainers.saved_files import SavedFiles
 from chaoslab.undo.base import NoUndoLog
 
@@ -81,10 +81,10 @@ class Understood:
     patterns: Patterns
     preset: str
     """The one that reads the lines; empty if the patterns are made from words of the lines."""
-    progress: Said
+    progress: TrainerLine
     """A line that reports progress, as `saved` and `resumed` report theirs; None: no line does."""
-    saved: Said | None
-    resumed: Said | None
+    saved: TrainerLine | None
+    resumed: TrainerLine | None
     near_saved: str
     """A line that may be about checkpoints but was not understood; `near_resumed`: on a resume."""
     near_resumed: str
@@ -196,8 +196,8 @@ def _is_enough(
     """Whether as much progress was reported, and, of a `watch`, two checkpoints were saved."""
     patterns, _ = _patterns(lines, script)
     said = [] if patterns is None else _said(patterns, lines)
-    steps = {one.step for one in said if one.what is What.PROGRESS and one.step is not None}
-    by_lines = sum(one.what is What.SAVED for one in said)
+    steps = {one.step for one in said if one.what is LineKind.PROGRESS and one.step is not None}
+    by_lines = sum(one.what is LineKind.SAVED for one in said)
     by_files = max(map(len, watch.saved.values()), default=0) if watch else 0
     return len(steps) >= reports and (watch is None or max(by_lines, by_files) >= _ENOUGH_SAVES)
 
@@ -210,13 +210,13 @@ def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, st
     best = found[0] if found and not script.progress else None
     if best is not None and best.preset == "chaoslab":
         return best.patterns, best.preset
-    saved, resumed = (_first(key, script, found) for key in (What.SAVED, What.RESUMED))
+    saved, resumed = (_first(key, script, found) for key in (LineKind.SAVED, LineKind.RESUMED))
     progress = best.patterns.progress.pattern if best else script.progress
     patterns = Patterns.of(progress=progress, saved=saved, resumed=resumed)
     return patterns, best.preset if best and patterns == best.patterns else ""
 
 
-def _first(key: What, script: Script, found: Sequence[Candidate]) -> str | None:
+def _first(key: LineKind, script: Script, found: Sequence[Candidate]) -> str | None:
     """The pattern of a script's own, or else of the best reading that has one."""
     if own := getattr(script, key):
         return str(own)
@@ -227,7 +227,7 @@ def _first(key: What, script: Script, found: Sequence[Candidate]) -> str | None:
     return None
 
 
-def _said(patterns: Patterns, lines: Sequence[str]) -> list[Said]:
+def _said(patterns: Patterns, lines: Sequence[str]) -> list[TrainerLine]:
     return Reader(patterns).feed("".join(f"{line}\n" for line in lines).encode())
 
 
@@ -243,7 +243,7 @@ def understand(sample: Sample, script: Script) -> Understood:
     if patterns is None:
         raise PlanError(_nothing_found(sample, script))
     heard = {name: _heard(start, patterns) for name, start in sample.first.items()}
-    progress = {name: _of(said, What.PROGRESS) for name, said in heard.items()}
+    progress = {name: _of(said, LineKind.PROGRESS) for name, said in heard.items()}
     name = max(progress, key=lambda one: len(progress[one]))
     reports = _counted(progress[name])
     if not reports:
@@ -262,8 +262,8 @@ def understand(sample: Sample, script: Script) -> Understood:
         patterns=patterns,
         preset=preset,
         progress=_shown(reports),
-        saved=_said_first(heard[name], What.SAVED),
-        resumed=_said_first(again, What.RESUMED),
+        saved=_said_first(heard[name], LineKind.SAVED),
+        resumed=_said_first(again, LineKind.RESUMED),
         near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
         near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
         is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
@@ -284,13 +284,13 @@ def _start_s(sample: Sample, patterns: Patterns) -> float:
     return max(
         said[0][0] - start.began_s
         for start in (*sample.first.values(), *sample.second.values())
-        if (said := _of(_heard(start, patterns), What.PROGRESS))
+        if (said := _of(_heard(start, patterns), LineKind.PROGRESS))
     )
 
 
-def _resumed_step(again: Sequence[tuple[float, Said]], steps_between: int) -> int | None:
+def _resumed_step(again: Sequence[tuple[float, TrainerLine]], steps_between: int) -> int | None:
     """Where the second start went on: as it said, or a report before its first one."""
-    resumed, after = _said_first(again, What.RESUMED), _counted(_of(again, What.PROGRESS))
+    resumed, after = _said_first(again, LineKind.RESUMED), _counted(_of(again, LineKind.PROGRESS))
     if resumed is not None and resumed.step is not None:
         return resumed.step
     return max(0, after[0][1] - steps_between) if after else None
@@ -316,7 +316,7 @@ def recognized(printed: Mapping[str, Sequence[str]], workers: int) -> Mapping[st
         keys = {key: pattern.pattern for key, pattern in made.items() if pattern}
     speakers = [
         node for node, own in printed.items()
-        if any(said.what is What.PROGRESS for said in _said(patterns, own))
+        if any(said.what is LineKind.PROGRESS for said in _said(patterns, own))
     ]  # fmt: skip
     if workers > 1 and speakers == ["worker-0"]:
         keys["reports"] = "one"
@@ -347,30 +347,32 @@ def _nearest(lines: Sequence[str], patterns: Patterns, words: Sequence[str]) -> 
     return next((line for word in words for line in unread if word in line.lower()), "")
 
 
-def _heard(start: Start, patterns: Patterns) -> list[tuple[float, Said]]:
+def _heard(start: Start, patterns: Patterns) -> list[tuple[float, TrainerLine]]:
     reader = Reader(patterns)
     return [
         (time_s, said) for time_s, line in start.lines for said in reader.feed(f"{line}\n".encode())
     ]
 
 
-def _of(said: Sequence[tuple[float, Said]], what: What) -> list[tuple[float, Said]]:
+def _of(
+    said: Sequence[tuple[float, TrainerLine]], what: LineKind
+) -> list[tuple[float, TrainerLine]]:
     return [(time_s, one) for time_s, one in said if one.what is what]
 
 
-def _said_first(said: Sequence[tuple[float, Said]], what: What) -> Said | None:
+def _said_first(said: Sequence[tuple[float, TrainerLine]], what: LineKind) -> TrainerLine | None:
     return next((one for _, one in _of(said, what)), None)
 
 
-def _shown(reports: Sequence[tuple[float, int, Said]]) -> Said:
+def _shown(reports: Sequence[tuple[float, int, TrainerLine]]) -> TrainerLine:
     """The last one, with a loss if any has one."""
     with_loss = [said for _, _, said in reports if said.loss is not None]
     return (with_loss or [said for _, _, said in reports])[-1]
 
 
-def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, Said]]:
+def _counted(progress: Sequence[tuple[float, TrainerLine]]) -> list[tuple[float, int, TrainerLine]]:
     """Lines with a step each, counted where there is none, without repeated steps."""
-    found: list[tuple[float, int, Said]] = []
+    found: list[tuple[float, int, TrainerLine]] = []
     for time_s, said in progress:
         before = found[-1][1] if found else 0
         step = before + 1 if said.step is None else said.step
@@ -379,17 +381,17 @@ def _counted(progress: Sequence[tuple[float, Said]]) -> list[tuple[float, int, S
     return found
 
 
-def _steps_between(reports: Sequence[tuple[float, int, Said]]) -> int:
+def _steps_between(reports: Sequence[tuple[float, int, TrainerLine]]) -> int:
     return round(median(b - a for (_, a, _), (_, b, _) in pairwise(reports)))
 
 
-def _saved_steps(heard: Sequence[tuple[float, Said]]) -> list[int]:
+def _saved_steps(heard: Sequence[tuple[float, TrainerLine]]) -> list[int]:
     """Step of each saved checkpoint; without one in the line, that of the progress before it."""
     found, step = [], 0
     for _, said in heard:
-        if said.what is What.PROGRESS:
+        if said.what is LineKind.PROGRESS:
             step = step + 1 if said.step is None else said.step
-        elif said.what is What.SAVED:
+        elif said.what is LineKind.SAVED:
             found.append(step if said.step is None else said.step)
     return found
 

@@ -30,7 +30,7 @@ _PRESSURES = ("cpu", "io", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
+class CpuSeconds:
     """CPU seconds of one process."""
 
     own_s: float
@@ -39,7 +39,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turns:
+class ThreadTimes:
     """For how long a thread had a core, and for how long it was ready and had none."""
 
     ran_s: float
@@ -53,9 +53,9 @@ class Reading:
     busy_s: float
     idle_s: float
     stolen_s: float
-    own: Mapping[int, "Used"]
+    own: Mapping[int, CpuSeconds]
     """By process: the harness, the nodes and everything below them."""
-    turns: Mapping[str, Mapping[int, "Turns"]]
+    turns: Mapping[str, Mapping[int, ThreadTimes]]
     """By node and thread, of its process and of all below it."""
     harness_s: float
     """Of the process of the harness alone."""
@@ -164,26 +164,26 @@ def _sampled(before: Reading, after: Reading, window_s: float, nodes: int) -> Ma
     )
 
 
-def _given(before: Mapping[int, Turns], after: Mapping[int, Turns]) -> float | None:
+def _given(before: Mapping[int, ThreadTimes], after: Mapping[int, ThreadTimes]) -> float | None:
     """Of the time in which threads were ready, the share in which they ran; None if none was."""
-    nothing = Turns(ran_s=0.0, waited_s=0.0)
+    nothing = ThreadTimes(ran_s=0.0, waited_s=0.0)
     pairs = [(before.get(thread, nothing), now) for thread, now in after.items()]
     ran_s = sum(now.ran_s - then.ran_s for then, now in pairs)
     waited_s = sum(now.waited_s - then.waited_s for then, now in pairs)
     return ran_s / (ran_s + waited_s) if ran_s + waited_s > 0 else None
 
 
-def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
+def _used_s(before: Mapping[int, CpuSeconds], after: Mapping[int, CpuSeconds]) -> float:
     """CPU seconds of the run between two readings.
 
     The time of a process that ended is known if the run reaped it; a container's is reaped by
     others, and then that of each process that is still there counts.
     """
 
-    def whole_s(used: Mapping[int, Used]) -> float:
+    def whole_s(used: Mapping[int, CpuSeconds]) -> float:
         return sum(one.own_s + one.reaped_s for one in used.values())
 
-    nothing = Used(own_s=0.0, reaped_s=0.0)
+    nothing = CpuSeconds(own_s=0.0, reaped_s=0.0)
     still_there_s = sum(
         max(0.0, now.own_s - before.get(pid, nothing).own_s) for pid, now in after.items()
     )
@@ -192,10 +192,10 @@ def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
 
 def _processes(
     proc: Path, trees: set[int]
-) -> tuple[Mapping[int, Used], Mapping[int, Sequence[int]]]:
+) -> tuple[Mapping[int, CpuSeconds], Mapping[int, Sequence[int]]]:
     """What each process has used, and those below each: its children, and the group of a tree."""
     below: dict[int, list[int]] = defaultdict(list)
-    used: dict[int, Used] = {}
+    used: dict[int, CpuSeconds] = {}
     for pid in (int(name) for name in os.listdir(proc) if name.isdigit()):
         stat = _text(f"{proc}/{pid}/stat")
         if stat is None:  # it has ended since
@@ -204,7 +204,7 @@ def _processes(
         parent, group = int(words[1]), int(words[2])
         below[group if group in trees and pid != group else parent].append(pid)
         user, system, reaped_user, reaped_system = map(int, words[11:15])
-        used[pid] = Used(
+        used[pid] = CpuSeconds(
             own_s=(user + system) / _TICKS_PER_S,
             reaped_s=(reaped_user + reaped_system) / _TICKS_PER_S,
         )
@@ -221,7 +221,7 @@ def _tree(roots: Iterable[int], below: Mapping[int, Sequence[int]]) -> set[int]:
     return found
 
 
-def _turns(tasks: str) -> Iterator[tuple[int, Turns]]:
+def _turns(tasks: str) -> Iterator[tuple[int, ThreadTimes]]:
     """Of each thread in this folder; of none where the kernel does not count it."""
     try:
         threads = os.listdir(tasks)
@@ -230,7 +230,7 @@ def _turns(tasks: str) -> Iterator[tuple[int, Turns]]:
     for thread in threads:
         if text := _text(f"{tasks}/{thread}/schedstat"):
             ran, waited, _ = text.split()
-            yield int(thread), Turns(ran_s=int(ran) / 1e9, waited_s=int(waited) / 1e9)
+            yield int(thread), ThreadTimes(ran_s=int(ran) / 1e9, waited_s=int(waited) / 1e9)
 
 
 def _waited_s(path: Path) -> float | None:

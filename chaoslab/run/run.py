@@ -46,7 +46,7 @@ from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
 from chaoslab.run.script_links import ScriptLinks
 from chaoslab.run.waiting import WaitingInjections
-from chaoslab.trainers.whole import Whole
+from chaoslab.trainers.script_progress import ScriptProgress
 from chaoslab.undo.heartbeat import Heartbeat
 
 ROUNDS_AFTER, AFTER_S = 36, 6.0
@@ -95,18 +95,20 @@ class Run:
         self.heartbeat = heartbeat = heartbeat or Heartbeat()
         self.fleet, self.directory = fleet, directory
         self.recorder = EventRecorder(fleet=fleet, journal=journal)
-        self.whole: Whole | None = None
+        self.script_progress: ScriptProgress | None = None
         self.files: ScriptFiles | None = None
         self.links: ScriptLinks | None = None
         if (script := plan.training.script) is not None:
-            self.whole = Whole(
+            self.script_progress = ScriptProgress(
                 script.names,
                 is_one_for_all=script.reports == "one",
                 stop=plan.training.stop.limits,
             )
-            self.recorder.derive = self.whole.see
+            self.recorder.derive = self.script_progress.see
             if script.reads_files or script.checkpoints_of(0):
-                self.files = ScriptFiles(script, directory.script, self.whole, journal.clock)
+                self.files = ScriptFiles(
+                    script, directory.script, self.script_progress, journal.clock
+                )
                 self.recorder.other_sources.append(self.files.read)
             if script.ports:
                 self.links = ScriptLinks(script, fleet, journal.clock)
@@ -235,8 +237,8 @@ class Run:
                 and (seen.is_stop_rule_met or not self.plan.training.stop.limits)
             )
         )
-        if self.whole is not None:
-            self._end_workers(self.whole)
+        if self.script_progress is not None:
+            self._end_workers(self.script_progress)
             return
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
@@ -248,11 +250,11 @@ class Run:
             late = ", ".join(sorted(finishing & set(seen.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
 
-    def _end_workers(self, whole: Whole) -> None:
+    def _end_workers(self, progress: ScriptProgress) -> None:
         """Tell those of a script to end, unless they have; what they do last, they may do."""
         self.injector.close("training ended")
         if not self.run_loop.is_training_over:
-            for follows in whole.stop():
+            for follows in progress.stop():
                 self.recorder.take(follows)
             self.run_loop.end_nodes("SIGTERM", within_s=FINISH_S)
 

@@ -15,10 +15,10 @@ from typing import Final, Protocol
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Observation
 from chaoslab.plan.model import Script
-from chaoslab.trainers.reading import Said
+from chaoslab.trainers.reading import TrainerLine
 from chaoslab.trainers.saved_files import SavedFiles
+from chaoslab.trainers.script_progress import ScriptProgress
 from chaoslab.trainers.sources import From, Source, source_of
-from chaoslab.trainers.whole import Whole
 
 _LOOK_S: Final = 0.2
 """How often files of checkpoints are looked for."""
@@ -27,9 +27,11 @@ _LOOK_S: Final = 0.2
 class ScriptFiles:
     """The files of one run."""
 
-    def __init__(self, script: Script, folder: Path, whole: Whole, clock: Clock) -> None:
+    def __init__(
+        self, script: Script, folder: Path, progress: ScriptProgress, clock: Clock
+    ) -> None:
         """`folder` is that of the run; relative paths of `from` begin in the current directory."""
-        self._whole, self._clock, self._look_s = whole, clock, 0.0
+        self._progress, self._clock, self._look_s = progress, clock, 0.0
         self._sources: dict[str, Source] = {}
         self._saved: dict[str, SavedFiles] = {}
         ranks = range(script.workers)
@@ -69,15 +71,15 @@ class ScriptFiles:
         """What is new. Of progress of a worker that does not run it is not known whose word it is:
         it is left out. Its checkpoints are there all the same.
         """
-        found = _said(self._sources, self._whole.lives)
+        found = _said(self._sources, self._progress.lives)
         if self._clock.now_s() >= self._look_s:
             self._look_s = self._clock.now_s() + _LOOK_S
-            found += _said(self._saved, self._whole.incarnations)
+            found += _said(self._saved, self._progress.incarnations)
         return found
 
 
 class _Reads(Protocol):
-    def read(self) -> list[Said]: ...
+    def read(self) -> list[TrainerLine]: ...
 
 
 def _said(readers: Mapping[str, _Reads], lives: Mapping[str, int]) -> list[Observation]:

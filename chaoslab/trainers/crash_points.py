@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import LineKind
 from chaoslab.core.units import plural, show_duration
 from chaoslab.trainers.file_calls import BLIND, FileCall, Traced
-from chaoslab.trainers.reading import Patterns, Reader, Said, plain
+from chaoslab.trainers.reading import Patterns, Reader, TrainerLine, plain
 
 MOST_POINTS: Final = 200
 """Most points of a sweep, unless another number is given."""
@@ -114,16 +114,16 @@ class SaveWindow:
     _is_touched: bool = False
     """Whether files changed since the newest progress."""
 
-    def see(self, said: Said) -> None:
+    def see(self, said: TrainerLine) -> None:
         """Take in what the training says."""
-        if said.what is What.PROGRESS:
+        if said.what is LineKind.PROGRESS:
             before, self._has_moved = self.step, True
             if self.is_implied and self._is_touched:
                 self.saves, self.saved, self._is_touched = self.saves + 1, before, False
             self.step = (before or 0) + 1 if said.step is None else said.step
             if before is not None and self.step > before:
                 self.stride = min(self.stride or self.step - before, self.step - before)
-        elif said.what is What.SAVED:
+        elif said.what is LineKind.SAVED:
             self.saves = (0 if self.is_implied else self.saves) + self._has_moved
             self.is_implied = False
             self._has_moved = False
@@ -248,12 +248,12 @@ class _Life(Traced):
         self.is_silent = time.monotonic() - self._since_s > self._max_pause_s
         return call
 
-    def _hear(self, said: Said) -> None:
+    def _hear(self, said: TrainerLine) -> None:
         self.window.see(said)
-        if said.what is What.RESUMED:
+        if said.what is LineKind.RESUMED:
             self.resumed = said.step
         step = self.window.step
-        if said.what is not What.PROGRESS or step is None:
+        if said.what is not LineKind.PROGRESS or step is None:
             return
         if self.first is None:
             self.first = step

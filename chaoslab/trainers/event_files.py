@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from chaoslab.trainers.reading import MAX_SHOWN, Said
+from chaoslab.trainers.reading import MAX_SHOWN, TrainerLine
 from chaoslab.trainers.values import Names, Rows, Values
 
 MAX_RECORD_BYTES: Final = 32 * 2**20
@@ -66,7 +66,7 @@ class EventFiles:
         """See `Source.absent`."""
         return self._rows.absent
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         """Records since the last call."""
         return [
             said
@@ -80,7 +80,7 @@ class EventFiles:
     def close(self) -> None:
         """No-op: files are open only while they are read."""
 
-    def _new(self, path: Path) -> list[Said]:
+    def _new(self, path: Path) -> list[TrainerLine]:
         at = self._read.get(path, 0)
         try:
             with path.open("rb") as file:

@@ -15,8 +15,8 @@ from itertools import product
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import CURSOR_UP, OWN_LINES, Patterns, Reader, Said
+from chaoslab.core.payloads import LineKind
+from chaoslab.trainers.reading import CURSOR_UP, OWN_LINES, Patterns, Reader, TrainerLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Candidate:
     preset: str
     """Name of the preset; empty if `patterns` are made from the words of the lines."""
     patterns: Patterns
-    said: tuple[Said, ...]
+    said: tuple[TrainerLine, ...]
     """Matches of the lines, in their order."""
 
 
@@ -94,7 +94,7 @@ def guess(lines: Sequence[str]) -> list[Candidate]:
 
 
 def _understood(candidate: Candidate) -> tuple[bool, int, int, int, int]:
-    progress = [said for said in candidate.said if said.what is What.PROGRESS]
+    progress = [said for said in candidate.said if said.what is LineKind.PROGRESS]
     steps = {said.step for said in progress if said.step is not None}
     with_loss = {said.step for said in progress if said.loss is not None} & steps
     losses = sum(said.loss is not None for said in progress)
@@ -128,7 +128,7 @@ def _matches(pattern: str, lines: Sequence[str]) -> bool:
 def _candidate(patterns: Patterns, lines: Sequence[str], preset: str = "") -> Candidate | None:
     reader = Reader(patterns)
     said = [*reader.feed("".join(f"{line}\n" for line in lines).encode()), *reader.end()]
-    if all(one.what is not What.PROGRESS for one in said):
+    if all(one.what is not LineKind.PROGRESS for one in said):
         return None
     return Candidate(preset=preset, patterns=patterns, said=tuple(said))
 

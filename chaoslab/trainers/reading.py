@@ -21,7 +21,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import TrainerSaid, What
+from chaoslab.core.payloads import LineKind, TrainerSaid
 
 MAX_CHARACTERS: Final = 2_000
 """Characters of a line that are read."""
@@ -33,10 +33,10 @@ _GROUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class TrainerLine:
     """Progress, checkpoint or resume in one line of a trainer's output."""
 
-    what: What
+    what: LineKind
     step: int | None
     """Optimizer step, as the trainer counts; None if the line has none."""
     loss: float | None = None
@@ -80,29 +80,29 @@ class Patterns:
         cls, *, progress: str, saved: str | None = None, resumed: str | None = None
     ) -> "Patterns":
         """Patterns of a plan; PlanError with the key of one that cannot be used."""
-        made = _compiled(What.PROGRESS, progress)
+        made = _compiled(LineKind.PROGRESS, progress)
         if not {"step", "loss", "steps_per_epoch"} & made.groupindex.keys():
             raise PlanError(
                 f"needs a named group for the step or the loss, as in step (?P<step>\\d+), "
                 f"got `{progress}`",
-                key=What.PROGRESS,
+                key=LineKind.PROGRESS,
             )
         return cls(
             progress=made,
-            saved=None if saved is None else _compiled(What.SAVED, saved),
-            resumed=None if resumed is None else _compiled(What.RESUMED, resumed),
+            saved=None if saved is None else _compiled(LineKind.SAVED, saved),
+            resumed=None if resumed is None else _compiled(LineKind.RESUMED, resumed),
         )
 
-    def read(self, line: str) -> list[Said]:
+    def read(self, line: str) -> list[TrainerLine]:
         """Matches of one line; empty if there are none.
 
         `resumed from step 50` is no 50th step: a line that says so says nothing else, and one that
         says that a checkpoint was saved is progress too only if it has a loss.
         """
-        if self.resumed and (resumed := _said(What.RESUMED, self.resumed, line)):
+        if self.resumed and (resumed := _said(LineKind.RESUMED, self.resumed, line)):
             return [resumed]
-        progress = _said(What.PROGRESS, self.progress, line)
-        saved = _said(What.SAVED, self.saved, line) if self.saved else None
+        progress = _said(LineKind.PROGRESS, self.progress, line)
+        saved = _said(LineKind.SAVED, self.saved, line) if self.saved else None
         if saved and progress and progress.loss is None:
             progress = None
         return [one for one in (progress, saved) if one]
@@ -123,28 +123,28 @@ class Reader:
         self._may_have_steps = "step" in patterns.progress.groupindex
         """Reset once lines with a loss alone show that no line has a step."""
         self._step: int | None = None
-        self._loss: Said | None = None
+        self._loss: TrainerLine | None = None
         """Said without a step, and not told yet."""
         self._is_said_twice = "second_loss" in patterns.progress.groupindex
-        self._once: Said | None = None
+        self._once: TrainerLine | None = None
         """The first line of a step that is said twice, not told yet."""
 
-    def feed(self, chunk: bytes) -> list[Said]:
+    def feed(self, chunk: bytes) -> list[TrainerLine]:
         """Matches of the lines that end in this chunk."""
         *lines, rest = (self._rest + chunk).replace(b"\r", b"\n").split(b"\n")
         self._rest = rest[: 4 * MAX_CHARACTERS]
         return [said for line in lines if line for said in self._read(plain(line))]
 
-    def end(self) -> list[Said]:
+    def end(self) -> list[TrainerLine]:
         """Matches of an unfinished last line, and of those that wait for another line."""
         found, held = self.feed(b"\n"), self._loss if self._step is None else None
         once = None if self._once is None else replace(self._once, loss=None)
         return [*found, *(one for one in (held, once) if one is not None)]
 
-    def _read(self, line: str) -> list[Said]:
+    def _read(self, line: str) -> list[TrainerLine]:
         own = OWN_LINES.read(line) if "chaoslab: " in line else []
         found = own or self._patterns.read(line)
-        if any(said.what is What.PROGRESS for said in found):
+        if any(said.what is LineKind.PROGRESS for said in found):
             self.is_understood = True
         elif not found and not self.is_understood:
             self._remember(line)
@@ -152,11 +152,11 @@ class Reader:
             return [told for said in found for told in self._second(said)]
         return [told for said in found for told in self._paired(said)]
 
-    def _second(self, said: Said) -> list[Said]:
+    def _second(self, said: TrainerLine) -> list[TrainerLine]:
         """Of a step that is said twice the second time; without a loss, if that never comes. The
         very first line, which has no loss, is that of an empty bar.
         """
-        is_progress = said.what is What.PROGRESS
+        is_progress = said.what is LineKind.PROGRESS
         if is_progress and said.step == self._step:
             return []
         once, self._once = self._once, None
@@ -171,11 +171,11 @@ class Reader:
         self._once = said
         return told
 
-    def _paired(self, said: Said) -> list[Said]:
+    def _paired(self, said: TrainerLine) -> list[TrainerLine]:
         """A loss on a line without a step belongs to the next step. Where two come in a row before
         any step, there are none: each line is one.
         """
-        if said.what is not What.PROGRESS:
+        if said.what is not LineKind.PROGRESS:
             return [said]
         if said.step is None and self._step is None:
             held, self._loss = self._loss, None
@@ -243,7 +243,7 @@ _THOUSANDS = re.compile(r"(?:,\d{3})+(?!\d|[.,]\d)")
 _THOUSANDS_OR_MORE = re.compile(r"(?:,\d{3})+(?:\.\d+)?(?!\d|[.,]\d)")
 
 
-def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
+def _said(what: LineKind, pattern: re.Pattern[str], line: str) -> TrainerLine | None:
     """Match of a line; None if it does not match, or has a word for a number."""
     prefix = _PREFIX.match(line) if "[" in line else None
     for searched, text in _readings(what, line, prefix):
@@ -252,7 +252,7 @@ def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
                 rank = _whole(match, "rank", text)
                 if rank is None and prefix:
                     rank = int(prefix[1] or prefix[2])
-                return Said(
+                return TrainerLine(
                     what=what,
                     step=_step(match, text),
                     loss=_loss(match, text),
@@ -265,13 +265,13 @@ def _said(what: What, pattern: re.Pattern[str], line: str) -> Said | None:
     return None
 
 
-def _readings(what: What, line: str, prefix: re.Match[str] | None) -> Iterator[tuple[str, str]]:
+def _readings(what: LineKind, line: str, prefix: re.Match[str] | None) -> Iterator[tuple[str, str]]:
     """Texts in which a pattern is searched, and the text of the same length that has the values."""
     yield line, line
     if prefix:
         line = line[prefix.end() :]
         yield line, line
-    if what is What.PROGRESS:
+    if what is LineKind.PROGRESS:
         finite = _NOT_FINITE.sub(lambda found: "9.".ljust(len(found[0]), "9"), line)
         if finite != line:
             yield finite, line

@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import Said
+from chaoslab.core.payloads import LineKind
+from chaoslab.trainers.reading import TrainerLine
 
 _NUMBER: Final = re.compile(r"\d+")
 
@@ -22,7 +22,7 @@ class SavedFiles:
         self._folder, self._pattern = folder, pattern
         self._seen = self._found()
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         """New files since the last call, the oldest first."""
         now = self._found()
         new = {path: written for path, written in now.items() if self._seen.get(path) != written}
@@ -40,6 +40,6 @@ class SavedFiles:
         return found
 
 
-def _said(path: str) -> Said:
+def _said(path: str) -> TrainerLine:
     numbers = _NUMBER.findall(path)
-    return Said(what=What.SAVED, step=int(numbers[-1]) if numbers else None, line=path)
+    return TrainerLine(what=LineKind.SAVED, step=int(numbers[-1]) if numbers else None, line=path)

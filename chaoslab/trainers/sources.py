@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 
 from chaoslab.core.errors import PlanError
 from chaoslab.trainers.event_files import EventFiles
-from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, Said, plain
+from chaoslab.trainers.reading import MAX_SHOWN, OWN_LINES, Patterns, Reader, TrainerLine, plain
 from chaoslab.trainers.values import Names, Rows, Values
 
 _READ_BYTES: Final = 2**20
@@ -137,7 +137,7 @@ class Source(Protocol):
     def absent(self) -> str:
         """Names of the plan that no record has had; empty if nothing was read."""
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         """Records since the last call."""
 
     def close(self) -> None:
@@ -256,7 +256,7 @@ class _Lines:
     def absent(self) -> str:
         return ""
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         return [said for tail, reader in self._streams for said in reader.feed(tail.read())]
 
     def close(self) -> None:
@@ -309,7 +309,7 @@ class _Table:
     def absent(self) -> str:
         return self._rows.absent
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         *lines, rest = (self._rest + self._tail.read()).split(b"\n")
         self._rest = rest[:_READ_BYTES]
         return [said for line in lines if line.strip() and (said := self._said(line))]
@@ -317,7 +317,7 @@ class _Table:
     def close(self) -> None:
         self._tail.close()
 
-    def _said(self, line: bytes) -> Said | None:
+    def _said(self, line: bytes) -> TrainerLine | None:
         values, text = self._values_of(line), plain(line)
         if values is None:
             self._rows.add(f"{self._path} has a line that is no JSON object: {text}"[:MAX_SHOWN])
@@ -350,7 +350,7 @@ class MetricsPage:
         """See `Source.absent`."""
         return self._rows.absent
 
-    def read(self) -> list[Said]:
+    def read(self) -> list[TrainerLine]:
         """Values of the page, if a second has passed and they have changed."""
         if (now_s := self._now_s()) < self._due_s:
             return []

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import MAX_SHOWN, Said
+from chaoslab.core.payloads import LineKind
+from chaoslab.trainers.reading import MAX_SHOWN, TrainerLine
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -35,7 +35,7 @@ class Names:
     loss: str = ""
     lr: str = ""
 
-    def said(self, values: Values, line: str = "", *, is_event: bool = False) -> Said | None:
+    def said(self, values: Values, line: str = "", *, is_event: bool = False) -> TrainerLine | None:
         """Progress of an event; None if there is neither step nor loss, or the step is not whole.
 
         An event has its `step` beside its tags, and counts if it has a loss or the tag `self.step`.
@@ -48,8 +48,8 @@ class Names:
         if (step is None and loss is None) or (step is not None and not step.is_integer()):
             return None
         line = line or ", ".join(f"{name}={value}" for name, value in values.items())
-        return Said(
-            what=What.PROGRESS,
+        return TrainerLine(
+            what=LineKind.PROGRESS,
             step=None if step is None else int(step),
             loss=loss,
             learning_rate=_number(_first(values, [self.lr] if self.lr else _LEARNING_RATE)),
@@ -76,7 +76,7 @@ class Rows:
         self._had: dict[str, object] = {}
         """The newest values by name, of all rows."""
 
-    def said(self, values: Values, line: str = "") -> Said | None:
+    def said(self, values: Values, line: str = "") -> TrainerLine | None:
         """Progress of a row. One without the step that the plan names is no progress, unless other
         rows have it.
         """

@@ -8,7 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
-from chaoslab.core.payloads import Need, StorageDamaged, What
+from chaoslab.core.payloads import LineKind, Need, StorageDamaged
 from tests.trainers.script_story import STEP_S, ScriptStory, broken, usual_loss
 
 
@@ -56,7 +56,7 @@ def test_a_worker_that_goes_on_from_its_newest_checkpoint_passes(at: int) -> Non
 
 def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_pattern_for_it() -> None:
     story = ScriptStory(says_saved=False).train(8).measure().kill("worker-0")
-    story.heal("worker-0", at=0).train(20).tell("worker-0", What.SAVED, 20)
+    story.heal("worker-0", at=0).train(20).tell("worker-0", LineKind.SAVED, 20)
     assert Resume().judge(story.end().history()).outcome is Outcome.PASS
 
 
@@ -109,7 +109,7 @@ def test_one_that_is_killed_twice_between_two_checkpoints_does_not_begin_anew() 
 
 
 def test_a_checkpoint_without_a_step_is_of_the_report_before_it() -> None:
-    story = ScriptStory(says_saved=False).train(30).measure().tell("worker-0", What.SAVED, None)
+    story = ScriptStory(says_saved=False).train(30).measure().tell("worker-0", LineKind.SAVED, None)
     story.train(5).kill("worker-0").train(3).heal("worker-0", at=0).train(60)
     finding = Resume().judge(story.end().history())
     assert (finding.outcome, finding.codes) == (Outcome.FAIL, (Code.BEGAN_ANEW,))
@@ -254,7 +254,7 @@ def test_a_pause_without_a_fault_ends_training_sooner() -> None:
 
 def test_an_odd_line_far_ahead_forgives_no_start_from_nothing() -> None:
     """As of a bar that begins at 0 and jumps to where it goes on."""
-    story = broken(0).tell("worker-0", What.PROGRESS, 1, 4.0)
+    story = broken(0).tell("worker-0", LineKind.PROGRESS, 1, 4.0)
     story.workers["worker-0"].step = 45
     finding = Resume().judge(story.train(60).end().history())
     assert (finding.outcome, finding.codes[0]) == (Outcome.FAIL, Code.BEGAN_ANEW)

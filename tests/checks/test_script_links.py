@@ -11,9 +11,9 @@ from chaoslab.core.payloads import (
     FaultHealing,
     FaultInjected,
     FaultInjecting,
+    LineKind,
     LinkShaped,
     Status,
-    What,
 )
 from chaoslab.record.history import History
 from tests.trainers.script_story import STEP_S, ScriptStory
@@ -37,7 +37,7 @@ def under_a_fault(*, shapes_links: bool, others_step: bool) -> History:
     for step in range(66, 146):
         story.now_s += STEP_S
         if others_step:
-            story.tell("worker-1", What.PROGRESS, step, 2.0)
+            story.tell("worker-1", LineKind.PROGRESS, step, 2.0)
     story.say(
         EvidenceMeasured(injection="injection-0", target="worker-0", status=Status.PROVED,
                          code="as_asked", text="was far", requested={}, measured={},

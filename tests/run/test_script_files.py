@@ -9,7 +9,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Observation
-from chaoslab.core.payloads import LearnerStep, TrainerSaid, What
+from chaoslab.core.payloads import LearnerStep, LineKind, TrainerSaid
 from chaoslab.plan.model import Script
 from chaoslab.run.script_files import ScriptFiles
 from tests.trainers.script_story import ScriptStory
@@ -24,7 +24,7 @@ def script(place: str, **settings: object) -> Script:
 
 @contextmanager
 def reading(story: ScriptStory, folder: Path, of: Script) -> Iterator[ScriptFiles]:
-    with closing(ScriptFiles(of, folder, story.whole, WallClock())) as files:
+    with closing(ScriptFiles(of, folder, story.progress, WallClock())) as files:
         yield files
 
 
@@ -86,6 +86,6 @@ def test_a_loss_without_a_step_is_that_of_the_next_step() -> None:
     """As of a trainer that draws its steps in a bar and prints its losses in other lines."""
     story = ScriptStory(workers=1)
     for step, loss in ((1, None), (None, 3.5), (2, None), (3, None)):
-        story.tell("worker-0", What.PROGRESS, step, loss)
+        story.tell("worker-0", LineKind.PROGRESS, step, loss)
     steps = [event.payload for event in story.history().of(LearnerStep)]
     assert [(one.step, one.loss) for one in steps] == [(1, None), (2, 3.5), (3, None)]

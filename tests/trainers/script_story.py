@@ -2,8 +2,8 @@
 
     ScriptStory().train(40).measure().kill("worker-0").heal("worker-0", at=25).train(40).end()
 
-`Whole` derives from them what it derives in a run. A worker's loss is a function of its step and of
-its `state`, which a resume may get wrong.
+`ScriptProgress` derives from them what it derives in a run. A worker's loss is a function of its
+step and of its `state`, which a resume may get wrong.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,7 @@ from chaoslab.core.payloads import (
     FaultHealing,
     FaultInjected,
     FaultInjecting,
+    LineKind,
     Need,
     NodeExited,
     NodeStarted,
@@ -27,10 +28,9 @@ from chaoslab.core.payloads import (
     ScriptStarted,
     Status,
     TrainerSaid,
-    What,
 )
 from chaoslab.record.history import History
-from chaoslab.trainers.whole import Whole
+from chaoslab.trainers.script_progress import ScriptProgress
 
 STEP_S = 0.1
 SAVES_EVERY = 10
@@ -75,7 +75,9 @@ class ScriptStory:
         self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
         self._learning_rate, self._reports_every = learning_rate, reports_every
         self._has_steps = has_steps
-        self.whole = Whole([*self.workers], is_one_for_all=is_one_for_all, stop=stop or {})
+        self.progress = ScriptProgress(
+            [*self.workers], is_one_for_all=is_one_for_all, stop=stop or {}
+        )
         self.say(
             RunStarted(
                 plan="a script", seed=1, fleet="local", algorithm="script",
@@ -94,7 +96,7 @@ class ScriptStory:
             data=data_of(said),
         )  # fmt: skip
         self.events.append(event)
-        for follows in self.whole.see(event):
+        for follows in self.progress.see(event):
             self._append(follows)
         return event
 
@@ -116,13 +118,13 @@ class ScriptStory:
         self.say(NodeStarted(node=name, incarnation=worker.incarnation, pid=1, role=role))
         return self
 
-    def tell_of_launcher(self, what: What, step: int) -> Self:
+    def tell_of_launcher(self, what: LineKind, step: int) -> Self:
         """A line in its stream that names no worker."""
         said = TrainerSaid(node="launcher", incarnation=1, what=what, step=step, loss=2.0)
         self.say(said, "launcher")
         return self
 
-    def tell(self, name: str, what: What, step: int | None, loss: float | None = None) -> Self:
+    def tell(self, name: str, what: LineKind, step: int | None, loss: float | None = None) -> Self:
         """A line that it prints."""
         self.say(
             TrainerSaid(
@@ -145,9 +147,9 @@ class ScriptStory:
                 if number and self._is_one_for_all:
                     continue
                 if worker.step % self._reports_every == 0:
-                    self.tell(worker.name, What.PROGRESS, worker.step, worker.loss(worker.step))
+                    self.tell(worker.name, LineKind.PROGRESS, worker.step, worker.loss(worker.step))
                 if saves and self._says_saved and worker.step % SAVES_EVERY == 0:
-                    self.tell(worker.name, What.SAVED, worker.step)
+                    self.tell(worker.name, LineKind.SAVED, worker.step)
         return self
 
     def exit(
@@ -209,13 +211,13 @@ class ScriptStory:
                 continue
             self.workers[name].step = at
             if (at or says is not None) and not is_silent:
-                self.tell(name, What.RESUMED, at if says is None else says)
+                self.tell(name, LineKind.RESUMED, at if says is None else says)
         self.say(FaultHealed(**self._facts))
         return self
 
     def end(self, *, code: int | None = None) -> Self:
         """The harness has seen enough: all end by its signal, or with a code after it."""
-        for follows in self.whole.stop():
+        for follows in self.progress.stop():
             self._append(follows)
         for worker in (*self.workers.values(), self._launcher):
             if worker.is_alive:

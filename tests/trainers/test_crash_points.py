@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import LineKind
 from chaoslab.trainers.crash_points import (
     AFTER_THE_LAST,
     Outcome,
@@ -21,7 +21,7 @@ from chaoslab.trainers.crash_points import (
     sweep,
 )
 from chaoslab.trainers.file_calls import BLIND, FileCall, Traced, why_not
-from chaoslab.trainers.reading import Patterns, Said
+from chaoslab.trainers.reading import Patterns, TrainerLine
 
 TRAINER = Path(__file__).with_name("saving.py")
 PATTERNS = Patterns.of(
@@ -38,8 +38,8 @@ def windows(number: int, story: str) -> Iterator[tuple[bool, bool]]:
     """After each word of a story: whether the save is open, and whether it is over."""
     window = SaveWindow(number=number)
     for word in story.split():
-        what = What.SAVED if word.startswith("s") else What.PROGRESS
-        window.see(Said(what=what, step=int(word[1:])))
+        what = LineKind.SAVED if word.startswith("s") else LineKind.PROGRESS
+        window.see(TrainerLine(what=what, step=int(word[1:])))
         yield window.is_open, window.is_over
 
 
@@ -60,8 +60,8 @@ def test_several_lines_about_one_save_count_once() -> None:
 def test_a_window_knows_the_distance_of_reports_and_the_newest_checkpoint() -> None:
     window = SaveWindow(number=1)
     for step in (10, 15, 25):
-        window.see(Said(what=What.PROGRESS, step=step))
-    window.see(Said(what=What.SAVED, step=None))
+        window.see(TrainerLine(what=LineKind.PROGRESS, step=step))
+    window.see(TrainerLine(what=LineKind.SAVED, step=None))
     assert (window.stride, window.saved) == (5, 25)
 
 
@@ -70,7 +70,7 @@ def test_without_a_word_a_save_is_where_files_are_created_or_replaced() -> None:
     log, rename = FileCall(call="write", file="log"), FileCall(call="rename", file="state")
 
     def move(step: int, *calls: FileCall) -> tuple[int, int | None]:
-        window.see(Said(what=What.PROGRESS, step=step))
+        window.see(TrainerLine(what=LineKind.PROGRESS, step=step))
         for call in calls:
             window.touch(call)
         return window.saves, window.saved

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import LineKind
 from chaoslab.trainers.presets import PRESETS, guess, preset
 from chaoslab.trainers.reading import Reader
 
-PROGRESS, SAVED, RESUMED = What.PROGRESS, What.SAVED, What.RESUMED
+PROGRESS, SAVED, RESUMED = LineKind.PROGRESS, LineKind.SAVED, LineKind.RESUMED
 
 TITAN = "[rank0]:[titan] 2026-08-21 10:00:00,123 - root - INFO - "
 HF_LOGS = {"loss": "2.31", "grad_norm": "1.5", "learning_rate": "5e-05", "epoch": "0.4"}
 MEGATRON = " [2026-08-22 10:00:00.000001] iteration {:8d}/{:8d} | consumed samples: {:12d} |"
 
-LINES: dict[str, list[tuple[str, tuple[What, int | None, float | None] | None]]] = {
+LINES: dict[str, list[tuple[str, tuple[LineKind, int | None, float | None] | None]]] = {
     "chaoslab": [
         ("chaoslab: step=12 loss=3.25", (PROGRESS, 12, 3.25)),
         ("chaoslab: saved step=12", (SAVED, 12, None)),
@@ -277,7 +277,7 @@ def test_the_lines_of_a_trainer_are_recognized(name: str) -> None:
     ],
 )
 def test_lines_of_no_preset_are_read_by_their_words(
-    lines: list[str], expected: list[tuple[What, int | None, float | None]]
+    lines: list[str], expected: list[tuple[LineKind, int | None, float | None]]
 ) -> None:
     best = guess(lines)[0]
     assert not best.preset

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import What
-from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, Said, nearest_lines
+from chaoslab.core.payloads import LineKind
+from chaoslab.trainers.reading import MAX_CHARACTERS, Patterns, Reader, TrainerLine, nearest_lines
 
 PATTERNS = Patterns.of(
     progress=r"step[ =:]+(?P<step>\d+)(?:.*?loss[ =:]+(?P<loss>[\d.eE+-]+))?",
@@ -26,7 +26,7 @@ TWICE = Patterns.of(progress=r"at (?P<step>\d+)(?: loss=(?P<second_loss>\S+))?")
 NAMED_RANK = Patterns.of(progress=r"worker (?P<rank>\d+) step (?P<step>\d+)")
 
 
-def read(patterns: Patterns, *chunks: bytes) -> list[Said]:
+def read(patterns: Patterns, *chunks: bytes) -> list[TrainerLine]:
     reader = Reader(patterns)
     return [said for chunk in chunks for said in reader.feed(chunk)] + reader.end()
 
@@ -35,7 +35,7 @@ def progress(
     patterns: Patterns, *chunks: bytes
 ) -> list[tuple[int | None, float | None, int | None]]:
     found = read(patterns, *chunks)
-    assert {said.what for said in found} <= {What.PROGRESS}
+    assert {said.what for said in found} <= {LineKind.PROGRESS}
     return [(said.step, said.loss, said.rank) for said in found]
 
 
@@ -107,18 +107,21 @@ def test_a_loss_that_is_no_number_is_progress(text: str, is_that: object) -> Non
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("saved checkpoint for step 50", [(What.SAVED, 50)]),
-        ("step 50 loss 2.5, saved checkpoint, step 50", [(What.PROGRESS, 50), (What.SAVED, 50)]),
-        ("resumed from step 50", [(What.RESUMED, 50)]),
-        ("saving checkpoint at step 50", [(What.PROGRESS, 50)]),
-        ("chaoslab: step=12 loss=3.25 lr=0.001", [(What.PROGRESS, 12)]),
-        ("INFO:root:chaoslab: saved step=12", [(What.SAVED, 12)]),
-        ("[rank0]: chaoslab: resumed step=12", [(What.RESUMED, 12)]),
+        ("saved checkpoint for step 50", [(LineKind.SAVED, 50)]),
+        (
+            "step 50 loss 2.5, saved checkpoint, step 50",
+            [(LineKind.PROGRESS, 50), (LineKind.SAVED, 50)],
+        ),
+        ("resumed from step 50", [(LineKind.RESUMED, 50)]),
+        ("saving checkpoint at step 50", [(LineKind.PROGRESS, 50)]),
+        ("chaoslab: step=12 loss=3.25 lr=0.001", [(LineKind.PROGRESS, 12)]),
+        ("INFO:root:chaoslab: saved step=12", [(LineKind.SAVED, 12)]),
+        ("[rank0]: chaoslab: resumed step=12", [(LineKind.RESUMED, 12)]),
         ("chaoslab: saved step=soon", []),
         ("nothing of that", []),
     ],
 )
-def test_a_line_says_what_it_is_about(line: str, expected: list[tuple[What, int]]) -> None:
+def test_a_line_says_what_it_is_about(line: str, expected: list[tuple[LineKind, int]]) -> None:
     assert [(said.what, said.step) for said in read(PATTERNS, line.encode())] == expected
 
 

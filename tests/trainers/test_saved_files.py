@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.payloads import What
+from chaoslab.core.payloads import LineKind
 from chaoslab.fleet.storage import disk
 from chaoslab.plan.model import Script
 from chaoslab.trainers.saved_files import SavedFiles
@@ -28,7 +28,10 @@ def test_one_is_saved_once_its_last_file_is_there_and_each_time_that_it_is_writt
     assert found.read() == []
     write(tmp_path / "out/checkpoint-20/trainer_state.json", 3)
     write(tmp_path / "out/checkpoint-10/trainer_state.json", 2)
-    assert [(one.what, one.step) for one in found.read()] == [(What.SAVED, 10), (What.SAVED, 20)]
+    assert [(one.what, one.step) for one in found.read()] == [
+        (LineKind.SAVED, 10),
+        (LineKind.SAVED, 20),
+    ]
     write(tmp_path / "out/checkpoint-20/trainer_state.json", 4)
     assert [one.step for one in found.read()] == [20]
     assert found.read() == []

@@ -26,7 +26,7 @@ from chaoslab.plan.model.script import FOLDER, MOST_WORKERS
 from chaoslab.prepare.script_sample import Sample, Understood, take, understand
 from chaoslab.run.run import AFTER_S, ROUNDS_AFTER
 from chaoslab.trainers.presets import preset
-from chaoslab.trainers.reading import Said
+from chaoslab.trainers.reading import TrainerLine
 
 _STARTER = Path(__file__).parent.parent / "starter"
 _WARMUP_ROUNDS, _WINDOW_ROUNDS, _MOST_ROUNDS = 4, 16, 400
@@ -347,7 +347,7 @@ def filled(template: str, values: Mapping[str, str], without: Sequence[str] = ()
     return text
 
 
-def _line_json(said: Said | None, pattern: "re.Pattern[str] | None") -> Json:
+def _line_json(said: TrainerLine | None, pattern: "re.Pattern[str] | None") -> Json:
     if said is None:
         return None
     return {
@@ -358,7 +358,7 @@ def _line_json(said: Said | None, pattern: "re.Pattern[str] | None") -> Json:
     }
 
 
-def _shown_line(said: Said) -> str:
+def _shown_line(said: TrainerLine) -> str:
     return "".join(filter(str.isprintable, said.line.strip()))[:80]
 
 

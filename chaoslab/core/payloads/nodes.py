@@ -263,7 +263,7 @@ class ClockRead(_ByItself, kind=Kind.CLOCK_READ):
     monotonic_s: float
 
 
-class What(StrEnum):
+class LineKind(StrEnum):
     """Kind of a trainer's line."""
 
     PROGRESS = "progress"
@@ -276,7 +276,7 @@ class TrainerSaid(Payload, kind=Kind.TRAINER_SAID):
 
     node: str
     incarnation: int
-    what: What
+    what: LineKind
     """progress, saved: a checkpoint is complete, resumed: it goes on from one."""
     step: int | None = None
     """Step by the trainer's count; None where the line has none."""

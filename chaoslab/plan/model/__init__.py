@@ -10,6 +10,7 @@ Nothing here reads a file or knows a fault or a check by name. Quantities are in
 seconds, bytes, shares of one. Every error is a PlanError.
 """
 
+from chaoslab.plan.model.fault_plan import FaultPlan
 from chaoslab.plan.model.faults import (
     LAUNCHER,
     SYNCER,
@@ -39,7 +40,6 @@ from chaoslab.plan.model.optimizers import Inner, Outer
 from chaoslab.plan.model.script import Script
 from chaoslab.plan.model.training import HEADROOM, Training
 from chaoslab.plan.model.training_parts import Algorithm, Grace, LearnerGroup, Stop
-from chaoslab.plan.model.whole import FaultPlan
 
 __all__ = [
     "HEADROOM",

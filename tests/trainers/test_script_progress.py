@@ -1,17 +1,17 @@
-"""What `Whole` derives from the words of workers: members, steps, rounds, the end of training."""
+"""What `ScriptProgress` derives from the words of workers: members, steps, rounds, the end."""
 
 from itertools import pairwise
 
 from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerStep,
+    LineKind,
     MemberLeft,
     PushAccepted,
     RoundMerged,
     SyncerFinal,
     SyncerStopped,
     SyncerStopRuleMet,
-    What,
 )
 from chaoslab.core.protocol import LeaveReason
 from tests.trainers.script_story import ScriptStory
@@ -46,14 +46,14 @@ def test_contributions_of_a_life_follow_each_other() -> None:
 
 def test_a_step_that_is_said_twice_counts_once() -> None:
     story = ScriptStory(workers=1).train(3)
-    history = story.tell("worker-0", What.PROGRESS, 3, 2.0).history()
+    history = story.tell("worker-0", LineKind.PROGRESS, 3, 2.0).history()
     assert [event.payload.step for event in history.of(LearnerStep)] == [1, 2, 3]
 
 
 def test_lines_without_a_step_are_counted() -> None:
     story = ScriptStory(workers=1)
     for _ in range(3):
-        story.tell("worker-0", What.PROGRESS, None, 2.0)
+        story.tell("worker-0", LineKind.PROGRESS, None, 2.0)
     assert [event.payload.step for event in story.history().of(LearnerStep)] == [1, 2, 3]
 
 
@@ -99,7 +99,7 @@ def test_a_worker_that_ends_far_behind_the_others_does_not_end_training() -> Non
 def test_a_word_of_a_former_life_counts_for_nothing() -> None:
     story = ScriptStory(workers=1).train(5).kill("worker-0")
     before = len(story.history().of(LearnerStep))
-    history = story.tell("worker-0", What.PROGRESS, 6, 2.0).history()
+    history = story.tell("worker-0", LineKind.PROGRESS, 6, 2.0).history()
     assert len(history.of(LearnerStep)) == before
 
 
@@ -111,14 +111,14 @@ def test_a_stop_rule_by_loss_or_time_is_met_once() -> None:
 
 
 def test_a_line_of_a_launcher_counts_for_all_workers() -> None:
-    story = ScriptStory(workers=2).tell_of_launcher(What.PROGRESS, 1).exit("worker-1")
-    history = story.tell_of_launcher(What.PROGRESS, 2).history()
+    story = ScriptStory(workers=2).tell_of_launcher(LineKind.PROGRESS, 1).exit("worker-1")
+    history = story.tell_of_launcher(LineKind.PROGRESS, 2).history()
     said = [(e.payload.learner, e.payload.step) for e in history.of(LearnerStep)]
     assert said == [("worker-0", 1), ("worker-1", 1), ("worker-0", 2)]
 
 
 def test_a_launcher_that_ends_well_ends_training() -> None:
-    story = ScriptStory(workers=2).tell_of_launcher(What.PROGRESS, 1)
+    story = ScriptStory(workers=2).tell_of_launcher(LineKind.PROGRESS, 1)
     story.exit("worker-0").exit("worker-1")
     assert not story.history().of(SyncerFinal)
     assert story.exit("launcher", code=0).history().of(SyncerFinal)
@@ -130,7 +130,7 @@ def test_what_is_read_late_and_together_makes_no_rounds_without_the_others() -> 
     for worker in story.workers.values():
         for _ in range(12):
             worker.step += 1
-            story.tell(worker.name, What.PROGRESS, worker.step, 2.0)
+            story.tell(worker.name, LineKind.PROGRESS, worker.step, 2.0)
     history = story.train(5).end().history()
     rounds = [event.payload for event in history.of(RoundMerged)]
     assert [one.missed for one in rounds if one.missed] == []

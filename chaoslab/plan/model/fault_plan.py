@@ -1,4 +1,4 @@
-"""Fault plan as a whole, and the checks that involve several of its parts.
+"""Fault plan, and the checks that involve several of its parts.
 
     training, fleet, baseline, limits, faults, abort, expect ─► FaultPlan ─► PlanError | labels
 

@@ -1,9 +1,10 @@
 """Progress of a training that is not chaoslab's own, in the events by which a run is judged.
 
-    trainer.said, node.started, node.exited ─► Whole ─┬─► learner.joined, learner.step
-                                                      ├─► member.joined, member.left
-                                                      ├─► push.accepted, round.merged
-                                                      └─► syncer.stop_rule_met, .stopped, .final
+    trainer.said, node.started, node.exited
+      └─► ScriptProgress ─┬─► learner.joined, learner.step
+                          ├─► member.joined, member.left
+                          ├─► push.accepted, round.merged
+                          └─► syncer.stop_rule_met, .stopped, .final
 
 A *round* is one report of progress of all workers that train: it ends when each of them has
 reported since the round before, or when one reports again that has. Lines that were read together
@@ -23,6 +24,7 @@ from chaoslab.core.payloads import (
     Contributor,
     LearnerJoined,
     LearnerStep,
+    LineKind,
     MemberJoined,
     MemberLeft,
     NodeExited,
@@ -33,7 +35,6 @@ from chaoslab.core.payloads import (
     SyncerStopped,
     SyncerStopRuleMet,
     TrainerSaid,
-    What,
 )
 from chaoslab.core.protocol import LeaveReason
 
@@ -82,7 +83,7 @@ class _Worker:
         return is_together
 
 
-class Whole:
+class ScriptProgress:
     """The workers of one training, and what all of them have done."""
 
     def __init__(
@@ -119,15 +120,15 @@ class Whole:
                 found = self._ended(said)
             case NodeExited(exit_code=0, sent=()):
                 found = self._finished(said.node)  # by the word of their launcher
-            case TrainerSaid(what=What.RESUMED):
+            case TrainerSaid(what=LineKind.RESUMED):
                 for worker in self._meant(said):
                     self._resumed(worker, said.step)
                 return []
-            case TrainerSaid(what=What.SAVED):
+            case TrainerSaid(what=LineKind.SAVED):
                 for worker in self._meant(said)[:1]:
                     self._saved[worker.name] = worker.step if said.step is None else said.step
                 return []
-            case TrainerSaid(what=What.PROGRESS):
+            case TrainerSaid(what=LineKind.PROGRESS):
                 found = self._advanced(said, event.time_s)
             case _:
                 return []
@@ -187,7 +188,7 @@ class Whole:
             return alive
         if not worker.is_alive or said.incarnation != worker.incarnation:
             return []
-        is_shared = self._is_one_for_all and said.what is What.PROGRESS
+        is_shared = self._is_one_for_all and said.what is LineKind.PROGRESS
         return [worker, *(one for one in alive if one is not worker)] if is_shared else [worker]
 
     def _step(
