@@ -167,11 +167,11 @@ class FakeFleet:
         if do == "pace" and name not in self.troubles.unpaced:
             self._fakes[name].period_s = float(str(facts["step_s"]))
 
-    def unplug(self, name: str) -> None:
-        self._do("unplug", name)
+    def disconnect(self, name: str) -> None:
+        self._do("disconnect", name)
 
-    def plug(self, name: str) -> None:
-        self._do("plug", name)
+    def reconnect(self, name: str) -> None:
+        self._do("reconnect", name)
 
     def upgrade(self, name: str, release: str) -> None:
         self._do("upgrade", name)

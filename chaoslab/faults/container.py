@@ -1,4 +1,4 @@
-"""Faults that only a container engine can do: unplug a node, replace it by another release.
+"""Faults that only a container engine can do: disconnect a node, replace it by another release.
 
 Both are proved by two witnesses: what the node and the syncer show, and what the engine itself
 reports of its containers, which no fault and no node can write.
@@ -19,7 +19,7 @@ from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Unpluggable, Upgradable, able
+from chaoslab.fleet.protocols import Disconnectable, Upgradable, able
 from chaoslab.links.effects import Direction
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended, was_ended_by
@@ -27,7 +27,7 @@ from chaoslab.record.exits import how_it_ended, was_ended_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkDisconnect(BaseFault):
-    """Take the node off its network, as when a cable is pulled, and plug it in again at the heal.
+    """Take the node off its network, as when a cable is pulled, and connect it again at the heal.
 
     No process is told: open connections fall silent, and go on if the cable is back soon enough.
     """
@@ -37,29 +37,29 @@ class NetworkDisconnect(BaseFault):
     layer = Layer.CONTAINER
     imitates = "a pulled cable or a failed network card"
     proof = "the engine's own report, traffic until then, and none afterwards"
-    needs = frozenset({Ability.UNPLUG})
+    needs = frozenset({Ability.DISCONNECT})
     takes_away = True
     duration_key = "for_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Disconnect every target from its network."""
         for name in injection.targets:
-            able(fleet, Unpluggable).unplug(name)
+            able(fleet, Disconnectable).disconnect(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Plug every target in again."""
+        """Connect every target again."""
         for name in injection.targets:
-            able(fleet, Unpluggable).plug(name)
+            able(fleet, Disconnectable).reconnect(name)
 
     def requested(self) -> Mapping[str, Json]:
         return {"silent": Direction.BOTH.value}
 
     def look(self, window: EvidenceWindow) -> Found:
         """Silence both ways, and the engine's report of the disconnection."""
-        unplugged = reported(window, "disconnect")
+        disconnected = reported(window, "disconnect")
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-        if unplugged is None:
+        if disconnected is None:
             text = "was not disconnected from a network, as far as the engine reports"
             return no_evidence(Code.NOT_APPLIED, text)
         silent = look_silent(window, Direction.BOTH)
@@ -67,7 +67,7 @@ class NetworkDisconnect(BaseFault):
             code=silent.code,
             text=f"was disconnected from its network, as the engine reports, and {silent.text}",
             measured=silent.measured,
-            proof=(unplugged, *silent.proof),
+            proof=(disconnected, *silent.proof),
         )
 
 

@@ -53,7 +53,7 @@ class Ability(StrEnum):
     """Keep its files on a volume of its own, which can be full."""
     CUT_POWER = "cut_power"
     """Let it keep its files where a power cut loses what was not flushed."""
-    UNPLUG = "unplug"
+    DISCONNECT = "disconnect"
     """Take it from its network, and connect it again."""
     UPGRADE = "upgrade"
     """Let its next incarnation run another release."""

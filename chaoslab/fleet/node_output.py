@@ -1,6 +1,6 @@
 """Output of a node as observations; a node cannot crash the harness or speak for another.
 
-    stdout ──► log (raw, bounded) ──► lines (bounded) ──► hear ──► Observation
+    stdout ──► log (raw, bounded) ──► lines (bounded) ──► observation_in ──► Observation
                                                            └─► refused, counted
 
 Ordinary output is no event and stays in the log. A line that claims to be an event is refused when
@@ -116,7 +116,7 @@ class NodeOutput:
         if len(line) > LINE_BYTES_MOST:
             return None
         try:
-            return hear(line.decode(errors="replace"), node=self._node, role=self._role)
+            return observation_in(line.decode(errors="replace"), node=self._node, role=self._role)
         except MalformedEvent as error:
             if not self.refused_lines:
                 logging.getLogger(__name__).warning("%s: line refused: %s", self._node, error)
@@ -133,7 +133,7 @@ class NodeOutput:
         self.lost_log_bytes += len(chunk) - len(kept)
 
 
-def hear(line: str, *, node: str, role: Role) -> Observation | None:
+def observation_in(line: str, *, node: str, role: Role) -> Observation | None:
     """The observation in one line of a node's output; None for ordinary output.
 
     MalformedEvent, and nothing else, for a line that claims to be an event and is refused.

@@ -176,14 +176,14 @@ class Networked(Protocol):
 
 
 @runtime_checkable
-class Unpluggable(Protocol):
+class Disconnectable(Protocol):
     """Can take nodes from their network."""
 
-    def unplug(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         """Take it from its network: what it has open hears nothing of that, and nothing more."""
         ...
 
-    def plug(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         """Connect it again, under its name."""
         ...
 
@@ -301,7 +301,7 @@ PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
         HasVolumes: frozenset({Ability.VOLUME}),
         LosesPower: frozenset({Ability.CUT_POWER}),
         Networked: frozenset({Ability.LINK}),
-        Unpluggable: frozenset({Ability.UNPLUG}),
+        Disconnectable: frozenset({Ability.DISCONNECT}),
         HasHosts: frozenset({Ability.HOSTS}),
         Upgradable: frozenset({Ability.UPGRADE}),
         HasSlices: frozenset({Ability.SLICE}),

@@ -127,7 +127,7 @@ class NoFleet:
     def wedge(self, *names: str) -> None:
         self._hold("wedged", *names)
 
-    def unplug(self, *names: str) -> None:
+    def disconnect(self, *names: str) -> None:
         self._hold("unplugged", *names)
 
     def stress(self, name: str, *_: object, **__: object) -> None:
@@ -147,7 +147,7 @@ class NoFleet:
     def unwedge(self, name: str, *_: str) -> None:
         self._let_go("wedged", name)
 
-    def plug(self, name: str, *_: str) -> None:
+    def reconnect(self, name: str, *_: str) -> None:
         self._let_go("unplugged", name)
 
     def relieve(self, name: str, *_: str) -> None:

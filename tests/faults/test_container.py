@@ -30,7 +30,7 @@ def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
 
 @each_of(
     case(
-        "an unplugged node is proved by the engine and by silence",
+        "a disconnected node is proved by the engine and by silence",
         reported(Record(NetworkDisconnect()), 20.1, "disconnect").quiet(19.9),
         Code.AS_ASKED,
     ),

@@ -151,12 +151,12 @@ def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
     stage.fleet.start(spec)
     name = str(stage.until(Kind.NODE_STARTED).data["container"])
     for _ in range(2):
-        stage.fleet.unplug(spec.name)
+        stage.fleet.disconnect(spec.name)
         assert not engine.inspect(name).address
     assert heard(stage, "disconnect")["node"] == spec.name
     stage.until(Kind.LEARNER_STEP)
     for _ in range(2):
-        stage.fleet.plug(spec.name)
+        stage.fleet.reconnect(spec.name)
         assert engine.inspect(name).address
     numbers = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.PLUG]
     assert numbers == undo_log.closed

@@ -186,7 +186,7 @@ def test_all_checkpoints_lost_after_an_older_one_was_removed_pass(tmp_path: Path
         ("process.oom", "memory_limit"),
         ("compute.steal", "crowd"),
         ("memory.pressure", "crowd"),
-        ("network.disconnect", "unplug"),
+        ("network.disconnect", "disconnect"),
         ("container.replace", "upgrade"),
         ("{fault: compute.slow, mechanism: cgroup}", "quota"),
         ("{fault: compute.slow, mechanism: duty_cycle}", "duty_cycle"),
@@ -226,7 +226,7 @@ def test_what_cannot_be_simulated_is_refused_before_anything_starts(
 
 
 REFUSED = {
-    "network_disconnect": "unplug",
+    "network_disconnect": "disconnect",
     "oom_learner": "memory_limit",
     "rolling_restart": "upgrade",
     "spot_half": "slice",

@@ -33,7 +33,7 @@ from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
-from chaoslab.fleet.protocols import Unpluggable
+from chaoslab.fleet.protocols import Disconnectable
 from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
@@ -148,12 +148,12 @@ class AttachedContainer(EngineContainer, AttachedNode):
         self.note_sent(name)
         self.signal_all(name)
 
-    def unplug(self) -> None:
+    def disconnect(self) -> None:
         """Take it from its networks; its open connections hear nothing."""
         for network in self.engine.made_as(self.name).networks:
             self.engine.disconnect(network, self.name)
 
-    def plug(self) -> None:
+    def reconnect(self) -> None:
         """Connect it to them again."""
         connect(self.engine, self._recipe)
 
@@ -191,7 +191,7 @@ def clock_s(engine: Engine) -> float:
 # ---------------------------------------------------------------- all of them
 
 
-class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
+class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
     """A training whose nodes are the containers of a Docker Compose project."""
 
     kind = "compose"
@@ -293,14 +293,14 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Unpluggable):
         """Pause by the engine, which freezes whole containers."""
         together(lives, AttachedContainer.pause)
 
-    def unplug(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         """Take it from its networks; its open connections are not closed."""
         life = self._running(name)
         life.open_undo(life.undo_pause)
-        life.unplug()
+        life.disconnect()
 
-    def plug(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         """Connect it to them again, under its names."""
         if (life := self._latest(name)) is not None and not life.is_over:
-            life.plug()
+            life.reconnect()
             life.pending_undos.close(life.undo_pause)

@@ -211,7 +211,7 @@ class Container(EngineContainer, CarriedIncarnation):
             self.note_sent(name)
             self.engine.kill(self.name, name)
 
-    def unplug(self) -> None:
+    def disconnect(self) -> None:
         """Take it from the run's network; its open connections are not closed."""
         seen, network = self.engine.inspect(self.name), self.run_context.run_resources.network
         if seen.address:
@@ -220,7 +220,7 @@ class Container(EngineContainer, CarriedIncarnation):
             )
             self.engine.disconnect(network, self.name)
 
-    def plug(self) -> None:
+    def reconnect(self) -> None:
         """Connect it to the run's network again, under its name, unless it has ended."""
         if self.has_exited:
             return

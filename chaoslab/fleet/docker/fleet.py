@@ -31,14 +31,14 @@ from chaoslab.fleet.docker.storage import VolumeFiles
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrival, observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
-from chaoslab.fleet.protocols import Unpluggable, Upgradable
+from chaoslab.fleet.protocols import Disconnectable, Upgradable
 from chaoslab.undo.base import UndoLog
 
 SYNCER_PORT: Final = 4600
 _ARRIVALS_MOST: Final = 2048
 
 
-class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
+class DockerFleet(NodeFleet[Container], Disconnectable, Upgradable):
     """A fleet of containers; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "docker"
@@ -127,14 +127,14 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
             raise FleetError(f"there is no image {image}: run `chaoslab doctor images build`")
         self._images[name] = image
 
-    def unplug(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         """Take it from the network; its open connections are not closed."""
-        self._running(name).unplug()
+        self._running(name).disconnect()
 
-    def plug(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         """Connect it again, under its name."""
         if (life := self._latest(name)) is not None:
-            life.plug()
+            life.reconnect()
 
     def _address(self, name: str) -> str:
         """Its name, by which the run's network knows it."""
