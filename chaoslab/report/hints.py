@@ -54,6 +54,21 @@ class Record:
         """Whether the training was started by others: no hint starts one in its place."""
         return self.setting("fleet.kind") in {"processes", "compose", "namespace"}
 
+    @property
+    def again(self) -> str:
+        """The command that repeats it; `PID` stands for a process that is another one by then."""
+        if not self.is_attached:
+            return f"chaoslab run {self.plan}"
+        kind = self.setting("fleet.kind")
+        which = self.setting("fleet.project") or self.setting("fleet.namespace")
+        if context := self.setting("fleet.context"):
+            which = f"{which}@{context}"
+        if pattern := self.setting("fleet.pattern"):
+            kind, which = "pattern", pattern
+        elif self.setting("fleet.pid"):
+            kind, which = "pid", "PID"
+        return f"chaoslab attach {quote(f'{kind}:{which}' if which else f'{kind}')} {self.plan}"
+
     def setting(self, key: str) -> str | None:
         """The plan's value of a dotted key; None if it has none."""
         found: Tree = dict(self.settings)
@@ -77,7 +92,7 @@ def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingPr
     node = next(iter(finding.culprits), _ANYBODY)
     suspects = "the syncer" if node in (_ANYBODY, "syncer") else f"the syncer or of {node}"
     return template.format(
-        again=f"chaoslab run {record.plan}",
+        again=record.again,
         run=record.run,
         journal=record.journal,
         node=node,

@@ -166,8 +166,7 @@ def _drawn(directory: Path) -> Iterator[Text]:
     """Path of report.html, once it is written."""
     page = directory / REPORT_HTML
     if page.is_file():
-        about = ("report  ", "dim"), str(page), ("  (open it in a browser)", "dim")
-        yield Text.assemble(*about, no_wrap=True, overflow="ignore")
+        yield Text.assemble(("report  ", "dim"), str(page), no_wrap=True, overflow="ignore")
 
 
 def _title(verdict: Verdict, history: History) -> Text:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from shlex import quote
 
 from chaoslab.checks.answer_checks import asked
 from chaoslab.checks.answers import LaterWork, Return, StopReason
@@ -29,7 +28,8 @@ from chaoslab.core.events import Event, Json, MalformedEvent
 from chaoslab.core.payloads import LearnerStep, RunStarted
 from chaoslab.core.units import delay, plural
 from chaoslab.record.history import History
-from chaoslab.record.run_directory import RESOLVED_PLAN
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.report.hints import Record
 from chaoslab.report.sentences import Tone, seconds
 
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}
@@ -241,7 +241,8 @@ def record_name(directory: Path) -> str:
 
 def again(directory: Path) -> str:
     """The command that repeats the schedule of a record, to be pasted into a shell there."""
-    return f"chaoslab run {quote(f'{record_name(directory)}/{RESOLVED_PLAN}')}"
+    name = record_name(directory)
+    return Record.of(RunDirectory(path=directory), name, Path(name)).again
 
 
 def begun(history: History) -> Mapping[str, str]:

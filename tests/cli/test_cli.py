@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -118,7 +118,16 @@ for name in {list(SUMMARIES)!r}:
     assert told.splitlines() == ["[]", *(f"{name} []" for name in SUMMARIES)]
 
 
-@pytest.mark.parametrize("words", [(), *((name,) for name in SUMMARIES)], ids=" ".join)
+def all_commands() -> Iterator[tuple[str, ...]]:
+    yield ()
+    for name in SUMMARIES:
+        yield (name,)
+        command = main.get_command(click.Context(main), name)
+        if isinstance(command, click.Group):
+            yield from ((name, one) for one in command.list_commands(click.Context(command)))
+
+
+@pytest.mark.parametrize("words", all_commands(), ids=" ".join)
 def test_every_command_has_help_in_80_columns(words: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(main, (*words, "--help"), terminal_width=80)
     assert shown.exit_code == 0

@@ -74,6 +74,25 @@ def test_no_hint_starts_a_training_after_one_that_was_attached(kind: str) -> Non
         assert not [name for name, *_ in said if name in {"run", "replay"}], code
 
 
+@pytest.mark.parametrize(
+    ("fleet", "target"),
+    [
+        ({"kind": "processes", "syncer": 4711}, "processes"),
+        ({"kind": "processes", "pid": 4711}, "pid:PID"),
+        ({"kind": "processes", "pattern": "train .*py"}, "'pattern:train .*py'"),
+        ({"kind": "compose", "project": "mine"}, "compose:mine"),
+        ({"kind": "namespace", "namespace": "a", "context": "b"}, "namespace:a@b"),
+        ({"kind": "local"}, None),
+    ],
+)
+def test_a_record_is_repeated_where_its_training_is(
+    fleet: dict[str, Tree], target: str | None
+) -> None:
+    record = replace(RECORD, settings={"fleet": fleet})
+    command = "run" if target is None else f"attach {target}"
+    assert record.again == f"chaoslab {command} {RECORD.plan}"
+
+
 def test_a_setting_that_the_plan_has_already_is_not_suggested() -> None:
     assert "--set" not in hint_in(Code.PACE_TOO_LOW, training={"step_time": "auto"})
     assert "step_time=auto" in hint_in(Code.PACE_TOO_LOW, training={"step_time": "off"})

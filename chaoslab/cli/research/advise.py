@@ -59,7 +59,7 @@ def _gbps(_context: click.Context, _option: click.Parameter, text: str) -> float
     epilog=examples(
         "chaoslab research advise --chips 200000 --mtbi 1y --gbps 3",
         "chaoslab research advise --chips 16k --failures llama_3 --gbps 10 --step 8s",
-        "chaoslab research advise --chips 2.4M --mtbi 90d --gbps 2 --most-learners 16 --json",
+        "chaoslab research advise --chips 2.4M --mtbi 90d --gbps 2 --json",
     ),
 )
 @click.option("--chips", required=True, metavar="COUNT", callback=count,

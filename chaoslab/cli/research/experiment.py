@@ -28,7 +28,7 @@ QUICK = "quick"
     name="experiment",
     epilog=examples(
         "chaoslab research experiment experiments/goodput.yaml",
-        "chaoslab research experiment experiments/goodput.yaml --set seeds=5 --out goodput",
+        "chaoslab research experiment experiments/goodput.yaml --set seeds=5",
         "chaoslab research experiment experiments/goodput.yaml --jobs 1 --json",
         "chaoslab research experiment my_real_runs.yaml --quick",
     ),
