@@ -127,7 +127,7 @@ def all_commands() -> Iterator[tuple[str, ...]]:
             yield from ((name, one) for one in command.list_commands(click.Context(command)))
 
 
-@pytest.mark.parametrize("words", all_commands(), ids=" ".join)
+@pytest.mark.parametrize("words", list(all_commands()), ids=" ".join)
 def test_every_command_has_help_in_80_columns(words: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(main, (*words, "--help"), terminal_width=80)
     assert shown.exit_code == 0
