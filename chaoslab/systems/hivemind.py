@@ -41,13 +41,11 @@ from torch import nn, optim
 from chaoslab.systems.learner import Learner
 
 _RUN = "chaoslab"
-_OPTIMIZER = (
-    "matchmaking_time", "averaging_timeout", "allreduce_timeout", "next_chunk_timeout",
-)  # fmt: skip
-_AVERAGERS = ("target_group_size", "min_group_size", "request_timeout")
-_TRACKER = ("max_refresh_period", "metadata_expiration")
-_OPENDILOCO = {"max_refresh_period": 2.0, "timeout_waiting_for_peers": 600.0}
-"""Defaults of OpenDiLoCo that differ from hivemind's, or that hivemind lacks."""
+_OPTIMIZER = ("matchmaking_time", "averaging_timeout", "next_chunk_timeout")
+_AVERAGERS = ("target_group_size", "request_timeout")
+_REFRESH_S, _PATIENCE_S = 2.0, 600.0
+"""OpenDiLoCo's longest time between two looks at the progress of others, and its longest wait for
+slower peers: hivemind's default differs, or it has none."""
 
 
 @contextmanager
@@ -81,7 +79,7 @@ def train(learner: Learner) -> None:
     """Train until `learner.is_over`.
 
     `learner.settings`: `sync_every`, `outer_lr`, `outer_momentum`, and those of the plan. What is
-    absent is left to hivemind, or is OpenDiLoCo's (`_OPENDILOCO`).
+    absent is left to hivemind.
     """
     _prepare_forks()
     host = learner.coordinator.split("/")[2]
@@ -101,11 +99,9 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
     """hivemind's optimizer, whose gradient is the learner's work since the last epoch."""
 
     def __init__(self, learner: Learner, dht: DHT) -> None:
-        own = {name.removesuffix("_s"): value for name, value in learner.settings.items()}
-        given: Mapping[str, Any] = {**_OPENDILOCO, **own}
+        given = {name.removesuffix("_s"): value for name, value in learner.settings.items()}
         averagers, momentum = _chosen(given, _AVERAGERS), float(given["outer_momentum"])
         self._learner = learner
-        self._patience_s = float(given["timeout_waiting_for_peers"])
         self._is_new = True  # whether the parameters are not those of its own steps
         self._donor: str | None = None
         self._reported = 0
@@ -125,7 +121,7 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
             reuse_grad_buffers=True,
             grad_averager_factory=partial(_PseudoGradients, name=learner.name, **averagers),
             averager_opts=averagers,
-            tracker_opts=_chosen(given, _TRACKER),
+            tracker_opts={"max_refresh_period": _REFRESH_S},
             **_chosen(given, _OPTIMIZER),
         )
 
@@ -165,7 +161,7 @@ class _DiLoCo(Optimizer):  # type: ignore[misc]
 
     def _wait_for_slower(self) -> None:
         """Wait as OpenDiLoCo does: until `matchmaking_time` before the slowest peer's last step."""
-        until_s = time.monotonic() + self._patience_s
+        until_s = time.monotonic() + _PATIENCE_S
         while not self._learner.is_over and time.monotonic() < until_s:
             if self.scheduled_grads is not None:
                 return

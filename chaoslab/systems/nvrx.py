@@ -33,11 +33,7 @@ from chaoslab.systems import data_parallel, torch_store
 if TYPE_CHECKING:
     from chaoslab.systems.learner import Learner
 
-_TIMES = (
-    "soft_timeout", "hard_timeout", "heartbeat_timeout", "heartbeat_interval", "barrier_timeout",
-    "completion_timeout", "last_call_wait", "monitor_thread_interval", "monitor_process_interval",
-    "progress_watchdog_interval", "termination_grace_time",
-)  # fmt: skip
+_TIMES = ("soft_timeout", "hard_timeout", "heartbeat_timeout", "last_call_wait")
 """Settings of its wrapper, by its own names."""
 _GLOO_S = 10.0
 """Time limit of a collective without one in the plan, as in NVRx's example for CPUs."""

@@ -31,10 +31,10 @@ from chaoslab.systems import torch_store
 if TYPE_CHECKING:
     from chaoslab.systems.learner import Learner
 
-_LIGHTHOUSE_TIMES = {"join_timeout": 60.0, "heartbeat_timeout": 5.0, "quorum_tick": 0.1}
+_LIGHTHOUSE_TIMES = {"join_timeout": 60.0, "heartbeat_timeout": 5.0}
 """Defaults of the program `torchft_lighthouse`, s; from Python `join_timeout` would be 0.1 s."""
-_MANAGER_TIMES = ("timeout", "quorum_timeout", "connect_timeout", "heartbeat_interval")
-_MANAGER_VALUES = ("quorum_retries", "max_retries", "init_sync")
+_LEAST_LEARNERS = 1
+"""As in torchft's examples: neither lighthouse nor manager has a default."""
 _MEMBER = re.compile(r"<b>([^<]+)</b> <br/>\s*Step: (\d+)")
 """A member of the latest quorum on the lighthouse's status page."""
 
@@ -43,8 +43,7 @@ _MEMBER = re.compile(r"<b>([^<]+)</b> <br/>\s*Step: (\d+)")
 def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     """Run the lighthouse in this process; its HOST:PORT, the same one for the same `folder`.
 
-    `settings`: `min_replica_size` (default 1; the lighthouse has none), `join_timeout_s`,
-    `heartbeat_timeout_s`, `quorum_tick_s`. A lighthouse keeps nothing over a restart.
+    `settings`: `join_timeout_s`, `heartbeat_timeout_s`. A lighthouse keeps nothing over a restart.
     """
     kept = folder / "lighthouse_port"
     port = int(kept.read_text()) if kept.exists() else 0
@@ -53,7 +52,7 @@ def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterato
         for name, default in _LIGHTHOUSE_TIMES.items()
     }
     lighthouse = LighthouseServer(
-        bind=f"{host}:{port}", min_replicas=int(settings.get("min_replica_size", 1)), **times
+        bind=f"{host}:{port}", min_replicas=_LEAST_LEARNERS, quorum_tick_ms=100, **times
     )
     kept.write_text(lighthouse.address().rpartition(":")[2])
     try:
@@ -65,10 +64,8 @@ def coordinator(host: str, folder: Path, settings: Mapping[str, Any]) -> Iterato
 def train(learner: "Learner") -> None:
     """Train until `learner.is_over`.
 
-    `learner.settings`: `sync_every`, `outer_lr`, `outer_momentum`; of torchft's manager
-    `timeout_s`, `quorum_timeout_s`, `connect_timeout_s`, `heartbeat_interval_s`, `quorum_retries`,
-    `max_retries`, `init_sync`, `min_replica_size` (default 1, as in torchft's examples; the manager
-    has none); of its process group `group_timeout_s`. What is absent is left to torchft.
+    `learner.settings`: `sync_every`, `outer_lr`, `outer_momentum`; of torchft's manager `timeout_s`
+    and `quorum_retries`; of its process group `group_timeout_s`. What is absent is left to torchft.
     """
     _Training(learner).run()
 
@@ -146,14 +143,14 @@ class _Training:
         # kept: the others reach it for as long as it lives
         self._store, port = torch_store.listen(host)
         torch_store.keep_gloo_on_loopback(host)
-        chosen: dict[str, Any] = {name: _seconds(settings, name) for name in _MANAGER_TIMES}
-        chosen |= {name: settings.get(name) for name in _MANAGER_VALUES}
+        timeout, retries = _seconds(settings, "timeout"), settings.get("quorum_retries")
+        chosen = {"timeout": timeout, "quorum_retries": retries}
         group = _seconds(settings, "group_timeout")
         return Manager(
             pg=ProcessGroupGloo(timeout=group) if group else ProcessGroupGloo(),
             load_state_dict=self._model.load_state_dict,
             state_dict=self._model.state_dict,
-            min_replica_size=int(settings.get("min_replica_size", 1)),
+            min_replica_size=_LEAST_LEARNERS,
             use_async_quorum=False,  # DiLoCo refuses the other
             rank=0,
             world_size=1,

@@ -36,11 +36,8 @@ if TYPE_CHECKING:
 
 _RUN_ID = "chaoslab"
 _RENDEZVOUS = {
-    "join_timeout_s": "join_timeout",
     "last_call_timeout_s": "last_call_timeout",
     "keep_alive_interval_s": "keep_alive_interval",
-    "keep_alive_max_attempt": "keep_alive_max_attempt",
-    "read_timeout_s": "read_timeout",
 }
 """Settings of `--rdzv-conf`, which takes whole numbers, and torchrun's names of them."""
 
@@ -65,7 +62,7 @@ def train(learner: "Learner") -> None:
     if not settings.get("share_rendezvous_store", True):
         os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     config = LaunchConfig(
-        min_nodes=int(settings.get("min_nodes", 1)),
+        min_nodes=1,
         max_nodes=len(learner.names),
         nproc_per_node=1,
         run_id=_RUN_ID,
@@ -76,7 +73,7 @@ def train(learner: "Learner") -> None:
             **{own: int(settings[name]) for name, own in _RENDEZVOUS.items() if name in settings},
         },
         max_restarts=int(settings.get("max_restarts", 0)),
-        monitor_interval=float(settings.get("monitor_interval_s", 0.1)),
+        monitor_interval=0.1,
         start_method=str(settings.get("start_method", "spawn")),
         local_addr=host if host.startswith("127.") else None,
         logs_specs=DefaultLogsSpecs(log_dir=str(learner.folder / "torchrun")),

@@ -14,10 +14,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
 
 Setting: TypeAlias = float | int | bool | str
-_FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts", "max_retries"})
-_WHOLE: Final = frozenset(
-    {"last_call_timeout_s", "join_timeout_s", "keep_alive_interval_s", "read_timeout_s"}
-)
+_FROM_ZERO: Final = frozenset({"quorum_retries", "max_restarts"})
+_WHOLE: Final = frozenset({"last_call_timeout_s", "keep_alive_interval_s"})
 """Settings of torchrun that are whole seconds."""
 SystemName: TypeAlias = Literal["chaoslab", "torchft", "hivemind", "torchrun", "nvrx"]
 
@@ -46,24 +44,10 @@ class Torchft(_Positive):
     """A learner that is silent for this long is no longer waited for."""
     join_timeout_s: Duration | None = None
     """Time for which a quorum waits for learners that are alive and not there yet."""
-    quorum_timeout_s: Duration | None = None
-    """Time for which a learner waits for a quorum."""
     timeout_s: Duration | None = None
     """Time limit of an average, or of the transfer of a state."""
-    connect_timeout_s: Duration | None = None
-    """Time limit of a connection."""
-    heartbeat_interval_s: Duration | None = None
-    """Time between two heartbeats of a learner."""
     quorum_retries: int | None = None
     """Number of times that a learner requests a missed quorum again."""
-    max_retries: int | None = None
-    """After how many failed averages in a row a learner ends; without it, never."""
-    min_replica_size: int | None = None
-    """Least number of learners that may go on; without this key 1, as in its examples."""
-    init_sync: bool | None = None
-    """Whether all learners begin with the parameters of one."""
-    quorum_tick_s: Duration | None = None
-    """Time between two looks of the lighthouse at its members."""
     group_timeout_s: Duration | None = None
     """Time limit of a collective of its process group."""
 
@@ -76,30 +60,18 @@ class Hivemind(_Positive):
     """Time for which a learner looks for others to average with."""
     averaging_timeout_s: Duration | None = None
     """Time limit of an average, matchmaking included."""
-    allreduce_timeout_s: Duration | None = None
-    """Time limit of the transfer of an average."""
     next_chunk_timeout_s: Duration | None = None
     """Time limit of the next part of an average."""
     request_timeout_s: Duration | None = None
     """Time limit of a peer's answer to a request to average together."""
-    max_refresh_period_s: Duration | None = None
-    """Longest time between two looks at the progress of the others."""
-    metadata_expiration_s: Duration | None = None
-    """Time after which the progress of a silent peer expires."""
-    timeout_waiting_for_peers_s: Duration | None = None
-    """Time for which a learner that is ready waits for slower ones."""
     target_group_size: int | None = None
     """Learners that average with each other at most."""
-    min_group_size: int | None = None
-    """Least number of learners that average with each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torchrun(_Positive):
     """Settings of torchrun: of its rendezvous, and of the processes that it restarts."""
 
-    min_nodes: int | None = None
-    """Least number of learners that train."""
     max_restarts: int | None = None
     """How many times a worker is started again that failed; without this key never, so that a lost
     learner ends the training."""
@@ -108,18 +80,10 @@ class Torchrun(_Positive):
     started again then never gets in."""
     start_method: Literal["spawn", "forkserver"] | None = None
     """Start method of workers; a fork server imports torch once."""
-    read_timeout_s: Duration | None = None
-    """Time limit of an answer of the store. Whole seconds."""
-    monitor_interval_s: Duration | None = None
-    """Time between two looks at the worker and at those that wait to join."""
     last_call_timeout_s: Duration | None = None
     """Time for which a rendezvous that has enough learners waits for more. Whole seconds."""
-    join_timeout_s: Duration | None = None
-    """Time limit of a rendezvous. Whole seconds."""
     keep_alive_interval_s: Duration | None = None
     """Time between two heartbeats of a learner. Whole seconds."""
-    keep_alive_max_attempt: int | None = None
-    """Missed heartbeats after which a learner is lost."""
     gloo_timeout_s: Duration | None = None
     """Time limit of a collective."""
 
@@ -137,8 +101,7 @@ class Torchrun(_Positive):
 class Nvrx(_Positive):
     """Settings of NVRx: of its wrapper around the training function, and of the collectives in it.
 
-    Its own defaults: 60 s, 90 s, 30 s, 120 s and 120 s for the timeouts, 5 s of grace, 1 s for the
-    rest.
+    Its own defaults of the timeouts: 60 s, 90 s and 30 s.
     """
 
     store: Literal["learner", "service"] | None = None
@@ -151,62 +114,29 @@ class Nvrx(_Positive):
     """A learner that makes no progress for this long is ended."""
     heartbeat_timeout_s: Duration | None = None
     """A learner whose monitor process is silent for this long is lost."""
-    barrier_timeout_s: Duration | None = None
-    """Time for which a restart waits for all learners."""
-    completion_timeout_s: Duration | None = None
-    """Time for which a learner that has finished waits for the others."""
     last_call_wait_s: Duration | None = None
     """Time for which a restart waits for more learners to fail."""
-    heartbeat_interval_s: Duration | None = None
-    """Time between two heartbeats of a monitor process."""
-    monitor_thread_interval_s: Duration | None = None
-    """Time between two looks of a learner for faults of others."""
-    monitor_process_interval_s: Duration | None = None
-    """Time between two looks of a monitor process at its learner."""
-    progress_watchdog_interval_s: Duration | None = None
-    """Interval of the checks whether the training thread advances."""
-    termination_grace_time_s: Duration | None = None
-    """Time between SIGTERM and SIGKILL for a learner that is ended."""
     gloo_timeout_s: Duration | None = None
     """How long a collective may take; without this key 10s, as in NVRx's example for CPUs. Nothing
     else ends a collective of gloo that waits."""
 
     def __post_init__(self) -> None:
         _Positive.__post_init__(self)
-        for lower, higher in _NVRX_ORDER:
-            values = [self._value(name) for name in (lower, higher)]
-            if values[0] >= values[1]:
-                rule = "must be below `{}` ({:g}s)".format(higher.removesuffix("_s"), values[1])
-                raise PlanError(f"{rule}, is {values[0]:g}s", key=lower.removesuffix("_s"))
+        soft_s, hard_s = self.soft_timeout_s or 60.0, self.hard_timeout_s or 90.0
+        for key, value, least_s, most_s in (
+            ("soft_timeout", soft_s, _NVRX_LOOKS_S, hard_s),
+            ("hard_timeout", hard_s, soft_s, _NVRX_BARRIER_S),
+            ("heartbeat_timeout", self.heartbeat_timeout_s or 30.0, _NVRX_LOOKS_S, _NVRX_BARRIER_S),
+        ):
+            if not least_s < value < most_s:
+                rule = f"must be above {least_s:g}s and below {most_s:g}s, is {value:g}s"
+                raise PlanError(rule, key=key)
 
-    def _value(self, name: str) -> float:
-        """Setting of the plan, or NVRx's default, in s."""
-        given: float | None = getattr(self, name)
-        return _NVRX_TIMES_S[name] if given is None else given
 
-
-_NVRX_TIMES_S: Final[Mapping[str, float]] = {
-    "soft_timeout_s": 60.0,
-    "hard_timeout_s": 90.0,
-    "heartbeat_timeout_s": 30.0,
-    "barrier_timeout_s": 120.0,
-    "heartbeat_interval_s": 1.0,
-    "monitor_thread_interval_s": 1.0,
-    "monitor_process_interval_s": 1.0,
-    "progress_watchdog_interval_s": 1.0,
-}
-"""NVRx's defaults of the times that it compares with each other."""
-_NVRX_ORDER: Final = (
-    ("soft_timeout_s", "hard_timeout_s"),
-    ("hard_timeout_s", "barrier_timeout_s"),
-    ("heartbeat_timeout_s", "barrier_timeout_s"),
-    ("heartbeat_interval_s", "heartbeat_timeout_s"),
-    ("monitor_process_interval_s", "heartbeat_timeout_s"),
-    ("monitor_process_interval_s", "soft_timeout_s"),
-    ("monitor_thread_interval_s", "soft_timeout_s"),
-    ("progress_watchdog_interval_s", "soft_timeout_s"),
-)
-"""Pairs of NVRx in which the first must be shorter."""
+_NVRX_LOOKS_S: Final = 1.0
+"""NVRx's time between two looks at a learner, and between two heartbeats."""
+_NVRX_BARRIER_S: Final = 120.0
+"""NVRx's time limit of a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,22 +187,16 @@ def given(settings: Any) -> dict[str, Setting]:  # one of the dataclasses above
 
 
 def wrong_system(
-    system: str, settings: Mapping[str, object], *, algorithm: str, learners: int
+    system: str, settings: Mapping[str, object], *, algorithm: str
 ) -> Iterator[PlanError]:
-    """Settings of another system, and what a system cannot do that is asked of it.
+    """Settings of another system, and an algorithm that a system cannot do.
 
-    `settings`: of every system by its name; `learners`: how many there are.
+    `settings`: of every system by its name.
     """
     for name in SYSTEMS:
         if name != system and given(settings[name]):
             yield PlanError(f"sets {name}, and `system` is {system}", key=name)
-    if system not in SYSTEMS:
-        return
-    asked = given(settings[system])
-    least = asked.get("min_nodes", asked.get("min_replica_size"))
-    if isinstance(least, int) and least > learners:
-        yield PlanError(f"asks for at least {least} learners, and there are {learners}", key=system)
-    if algorithm != SYSTEMS[system].algorithm:
+    if system in SYSTEMS and algorithm != SYSTEMS[system].algorithm:
         yield PlanError(
             f"{system} trains with `algorithm: {SYSTEMS[system].algorithm}`: write that, or leave "
             "out `system`",

@@ -179,8 +179,7 @@ class Training:
     def _wrong_system(self) -> Iterator[PlanError]:
         """Mistakes: settings that a system does not support."""
         own = {name: getattr(self, name) for name in systems.SYSTEMS}
-        algorithm, learners = self.algorithm.value, self.learner_count
-        yield from systems.wrong_system(self.system, own, algorithm=algorithm, learners=learners)
+        yield from systems.wrong_system(self.system, own, algorithm=self.algorithm.value)
         is_plain = self.host_counts == {1} and not self.reserve and self.stop.loss is None
         if self.system in own and not is_plain:
             rule = "learners of one host, without `reserve` and without `stop.loss`"
