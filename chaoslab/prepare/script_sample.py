@@ -90,7 +90,6 @@ class Understood:
     near_resumed: str
     is_one_for_all: bool
     """Whether one of several workers reports the progress of all."""
-    first_step: int
     last_step: int
     """Last step of the first start."""
     steps_between: int
@@ -267,7 +266,6 @@ def understand(sample: Sample, script: Script) -> Understood:
         near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
         near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
         is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
-        first_step=reports[0][1],
         last_step=max(step for _, step, _ in reports),
         steps_between=_steps_between(reports),
         step_s=(reports[-1][0] - reports[0][0]) / max(1, reports[-1][1] - reports[0][1]),
