@@ -106,16 +106,19 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._visits.clear()  # those of a loop before this one
         due_s = curves_due_s = 0.0
+        are_curves_old = False
         while True:
             self._is_woken = False
             await self._fold()
             now_s = self._loop.time()
-            if self._has_changed and now_s >= due_s:
+            if is_picture_due := self._has_changed and now_s >= due_s:
                 self._has_changed, self._drawn = False, self._drawn + 1
                 self._pictures.clear()
-                if now_s >= curves_due_s:
-                    curves_due_s = now_s + _CURVES_EVERY_S
-                    self._curved, self._curves = self._curved + 1, b""
+                are_curves_old = True
+            if are_curves_due := are_curves_old and now_s >= curves_due_s:
+                are_curves_old, curves_due_s = False, now_s + _CURVES_EVERY_S
+                self._curved, self._curves = self._curved + 1, b""
+            if is_picture_due or are_curves_due:
                 self._tell()
             if not self._has_changed:
                 due_s = now_s + _PICTURE_EVERY_S

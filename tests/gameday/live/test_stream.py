@@ -91,6 +91,21 @@ def test_curves_come_with_the_first_picture_and_with_later_ones_in_their_turn(
     assert curves["losses"]["survivors"]["mean"]
 
 
+def test_curves_of_the_last_change_come_though_nothing_follows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stream_module, "_CURVES_EVERY_S", 0.3)
+    monkeypatch.setattr(stream_module, "_PICTURE_EVERY_S", 0.01)
+    with opened() as stand, stand.viewer().stream() as stream:
+        curves = stream.until("curves")
+        story = Story().baseline()
+        for event in story.events:
+            stand.page.see(event)
+        while curves["end_s"] < story.events[-1].time_s:
+            curves = stream.until("curves")
+    assert curves["tokens"]["committed"]
+
+
 def test_nothing_comes_but_heartbeats_while_nothing_happens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,7 +65,7 @@ function lanePanel(axis, run) {
   const stateAt = (lane, time) => [...lane.spans].reverse().find(([from]) => from <= time);
   return new Panel(axis, {
     id: "lanes", title: "Nodes", note: "what each was doing; the number is its incarnation", height: run.lanes.length * height + 2,
-    legend: laneLegend(seen),
+    legend: laneLegend(seen, run.lanes.some((lane) => lane.adopted.length)),
     draw(panel) {
       panel.ground(run.faults);
       laneMarks(panel);
@@ -125,12 +125,13 @@ function patterns() {
   ];
 }
 
-function laneLegend(seen) {
+function laneLegend(seen, hasAdopted) {
   const sign = (kind, tall, y) => shape("svg", { viewBox: "0 0 22 12", "aria-hidden": "true" }, shape("rect", { class: kind, x: 1, y, width: 20, height: tall }));
   const states = Object.keys(STATES).filter((state) => seen.has(state) && !["waiting", "left", "ended"].includes(state));
   const shown = states.map((state) => element("span", {}, state === "dead" ? sign("dead", 3, 5) : sign(className(state), 10, 1), STATES[state] ? `${state}: ${STATES[state]}` : state));
   return element("div", { class: "legend" }, shown,
-    element("span", {}, sign("mark", 4, 4), "contributed to a round"), element("span", {}, sign("mark adopted", 2, 5), "adopted a fragment"));
+    element("span", {}, sign("mark", 4, 4), "contributed to a round"),
+    hasAdopted ? element("span", {}, sign("mark adopted", 2, 5), "adopted a fragment") : null);
 }
 
 // ------------------------------------------------------------------------------------- counts
