@@ -77,6 +77,11 @@ def test_what_no_flag_answers_is_asked(project: Path) -> None:
     assert GITLAB in files(project)
 
 
+def test_a_task_without_data_gets_none_in_the_plan(project: Path) -> None:
+    assert init("--ci", "none", answers="task\nmy.module:make\n\n").exit_code == 0
+    assert "data:" not in Path(PLAN).read_text()
+
+
 def test_an_interrupt_at_a_question_is_no_missing_answer(project: Path) -> None:
     class Interrupted(io.RawIOBase):
         def readable(self) -> bool:

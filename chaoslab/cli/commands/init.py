@@ -46,7 +46,6 @@ _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >
 """Instead of a name that an index may give to another package."""
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
 """Text that YAML reads unquoted."""
-_STDLIB = "stdlib"
 _WORDS = "chaoslab.init.words"
 _UNSET_HINT = (
     "this chaoslab was installed from a folder, so the workflow does not know where to get it, and "
@@ -173,8 +172,8 @@ class _WithCommand(click.Command):
 @click.option(
     "--data",
     metavar="PATH",
-    help="What a task or the built-in model reads: a file, a folder, a glob pattern, or stdlib, "
-    "the text of Python's own library.",
+    help="What a task or the built-in model reads: a file, a folder, a glob pattern; of the "
+    "built-in model also stdlib, the text of Python's own library.",
 )
 @sampling_options
 @click.option("--ci", type=click.Choice([one.value for one in Ci]), help="Which workflow to write.")
@@ -253,12 +252,13 @@ def _answered(
             form = "package.module:function" if kind is Trains.TASK else "package.module"
             program = click.prompt(f"Its name, as {form}", err=True)
         if kind is Trains.TASK and data is None:
-            what = "Its data: a file, a folder, a glob pattern, or the text of every machine"
-            data = click.prompt(what, default=_STDLIB, err=True)
+            what = "What the function gets as `data`: a file, a folder, a glob pattern; or nothing"
+            data = click.prompt(what, default="", show_default=False, err=True) or None
         system = Ci(ci or _asked("Which CI runs the gate?", {one.value: "" for one in Ci}))
     except click.Abort as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
+        click.echo(err=True)  # the question has no end of line
         raise PlanError(
             "not all questions were answered: pass --trains, --program, --data, --ci; of a script, "
             "its command after --"
