@@ -320,8 +320,9 @@ def entries_in(
         name = entry.get(tag) if isinstance(entry, dict) else None
         branch = (key, number)
         if not isinstance(name, str):
-            first = min(kinds, default="…")
-            document.add_problem(branch, f"`{tag}` is missing: write {{{tag}: {first}, …}}")
+            is_known = isinstance(entry, str) and entry in kinds
+            shown = entry if is_known else f"{min(kinds, default='…')}, …"
+            document.add_problem(branch, f"`{tag}` is missing: write {{{tag}: {shown}}}")
         elif name not in kinds:
             document.add_problem((*branch, tag), nearest(name, kinds, noun=tag))
         elif (spec := decoded(document, branch, type_of(name, kinds[name]), entry)) is not None:

@@ -365,3 +365,8 @@ def test_an_unknown_name_is_told_the_nearest_of_its_family(
     name: str, known: list[str], says: str
 ) -> None:
     assert says in nearest(name, known, noun="fault")
+
+
+def test_a_check_that_is_named_alone_is_told_how_to_write_it(load: Loader) -> None:
+    name = max(KINDS.checks)
+    assert f"{{check: {name}}}" in told(load, f"{HEAD}expect: [{name}]\n")
