@@ -229,6 +229,7 @@ def test_a_pass_on_an_attached_training_that_holds_no_more_is_not_to_be_run(runs
     text = f"{PLAN}fleet: {{kind: compose}}\n"
     record(runs, {"rejoin": 0.5}, text=text, code={"code": "other"})
     assert "next: chaoslab show 000000 " in call("list", "--status").stderr
+    assert "next: chaoslab show 000000 " in call("compare", "kill_half").stderr
 
 
 def test_a_list_says_the_seed_and_how_long_was_simulated(runs: Path) -> None:

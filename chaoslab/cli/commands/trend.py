@@ -53,9 +53,9 @@ def show_trend(
 
 
 def _next(found: Trend, out: Path) -> tuple[str, str]:
-    if found.runs_missing:
-        last = found.runs[-1].directory
-        again = Record.of(last, run=named(last, out), path=shown_path(last.path))
+    last = found.runs[-1].directory
+    again = Record.of(last, run=named(last, out), path=shown_path(last.path))
+    if found.runs_missing and not again.is_attached:
         return f"chaoslab run {again.plan} --repeat {found.runs_missing}", "more runs tell more"
     if len(found.runs) == 1:
         return f"chaoslab show {typed(found.runs[0].directory, out)}", "what its checks found"
