@@ -187,7 +187,7 @@ def _headline(story: RunStory) -> str:
     if story.rounds.longest_gap_s:
         parts.append(f"longest gap {seconds(story.rounds.longest_gap_s)}")
     if story.progress is not None:
-        parts.append(f"{story.progress:.0%} of the run")
+        parts.append(f"{story.progress:.0%}")
     if story.unreadable:
         parts.append(f"{story.unreadable} unreadable events")
     return " · ".join(parts)
