@@ -140,12 +140,13 @@ class SliceManager:
         self._looking: Future[Sequence[SliceReport]] | None = None
         self._acting: list[_Acting] = []
         self._unsaid: list[Observation] = []
-        self._is_over = self._is_refused = False
+        self._is_over = self._is_refused = self._is_closed = False
         threads = 1 + 2 * len(self._slices)  # the provider is asked, whatever hosts take
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="slices")
 
     def close(self) -> None:
         """End the threads; what is on its way may end later, by itself or with the fleet."""
+        self._is_closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # ---------------------------------------------------------------- what the fleet asks
@@ -224,7 +225,9 @@ class SliceManager:
     # ---------------------------------------------------------------- a turn
 
     def turn(self, now_s: float) -> list[Observation]:
-        """Take in what came, do what is due, and say what is new."""
+        """Take in what came, do what is due, and say what is new; nothing after `close`."""
+        if self._is_closed:
+            return []
         self._look(now_s)
         acting, self._acting = self._acting, []
         for one in acting:

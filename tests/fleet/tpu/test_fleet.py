@@ -23,7 +23,7 @@ from chaoslab.fleet.remote.slices import RepairLimits
 from chaoslab.fleet.tpu.fleet import TpuVmFleet
 from chaoslab.fleet.tpu.lifecycle import bring_up
 from chaoslab.fleet.tpu.provider import TpuProvider
-from tests.contracts.fleet_kit import PATIENCE_S, Stage
+from tests.contracts.fleet_kit import PATIENCE_S, LivingFleetKit, Stage
 from tests.fake_tpu import FakeCloud, Times
 from tests.fleet.direct_hosts import DirectReach, ThisPython, home_folder
 from tests.fleet.local_stage import Remembered
@@ -84,7 +84,10 @@ def stage(
         fleet = TpuVmFleet(tmp_path, clock, kind="tpu-vm", undo_log=undo_log, ground=ground)
         fleet.look_s = 0.1
         fleet.use_slices(provider, no_delivery)
-        yield Stage(fleet=stack.enter_context(fleet), clock=clock)
+        stack.enter_context(fleet)
+        while not fleet.poll(clock.now_s() + 1.0):
+            """What the provider says at the beginning."""
+        yield Stage(fleet=fleet, clock=clock)
 
 
 async def no_delivery(name: str, hosts: Sequence[HostAddress]) -> None:
@@ -94,6 +97,10 @@ async def no_delivery(name: str, hosts: Sequence[HostAddress]) -> None:
 @pytest.fixture
 def spec() -> NodeSpec:
     return learner("learner-0")
+
+
+class TestTpuVmFleet(LivingFleetKit):
+    """The kit: a slice that is up changes nothing."""
 
 
 def fleet_of(stage: Stage) -> TpuVmFleet:

@@ -283,6 +283,14 @@ def test_an_outage_of_the_provider_is_no_loss(kept: Kept) -> None:
     kept.until(lambda: kept.manager.condition(LOST) is Condition.UP)
 
 
+def test_a_fleet_that_was_left_can_be_read_and_asks_nobody(kept: Kept) -> None:
+    kept.loses(Condition.PREEMPTED)
+    kept.manager.close()
+    before = list(kept.provider.calls)
+    kept.until(lambda: True)
+    assert kept.provider.calls == before
+
+
 def test_a_defect_of_the_watch_is_raised_and_not_swallowed(kept: Kept) -> None:
     kept.provider.refusals["look"] = KeyError("a defect")  # type: ignore[assignment]  # on purpose
     with pytest.raises(KeyError):
