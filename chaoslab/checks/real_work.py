@@ -221,21 +221,21 @@ def _scale(peers: float, untrained: float) -> float:
 
 def _not_lowered(history: History) -> Iterator[Violation]:
     """A run of `_LONG_STEPS` or more whose last evaluation is no better than the untrained model;
-    without evaluations, one in which no learner ever had a lower loss.
+    without evaluations, one in which no learner ever had a lower loss. Of a script nobody knows how
+    soon its loss falls: its twin's has to have fallen by then.
 
     Learners also see their work that led to nothing, so that what they report says less.
     """
     untrained = untrained_loss(history)
-    samples = {learner: of_learner(history, LearnerStep, learner) for learner in history.learners}
-    last = [own[-1].payload.step for own in samples.values() if own]
+    samples = [of_learner(history, LearnerStep, learner) for learner in history.learners]
+    last = [own[-1].payload.step for own in samples if own]
     if untrained is None or not last or median(last) < _LONG_STEPS:
         return
     evaluated = [e for e in history.of(EvaluationMeasured) if not e.payload.is_modelled][-1:]
-    losses = [e.payload.loss for e in evaluated] or [
-        fmean(map(_loss, own[end - WINDOW : end]))
-        for own in samples.values()
-        for end in range(WINDOW, len(own) + 1, WINDOW)
-    ]
+    losses = [e.payload.loss for e in evaluated] or _means(history, median(last))
+    its = _means(history.twin, median(last)) if history.twin else []
+    if script_of(history) is not None and not any(loss < untrained for loss in its):
+        return
     if losses and not any(loss < untrained for loss in losses):
         whose = "the evaluation's last" if evaluated else f"every {history.who}'s"
         text = (
@@ -244,6 +244,17 @@ def _not_lowered(history: History) -> Iterator[Violation]:
         )
         shown = (evaluated or history.of(LearnerStep))[-1]
         yield Violation.at(shown, Code.LOSS_NOT_LOWERED, text, "")
+
+
+def _means(history: History, until: float) -> Sequence[float]:
+    """Means of 12 losses in a row of each learner, up to a step."""
+    samples = [of_learner(history, LearnerStep, learner) for learner in history.learners]
+    known = [[_loss(one) for one in own if one.payload.step <= until] for own in samples]
+    return [
+        fmean(own[end - WINDOW : end])
+        for own in known
+        for end in range(WINDOW, len(own) + 1, WINDOW)
+    ]
 
 
 def _before(history: History, learner: str, end_s: float) -> Sequence[Event[LearnerStep]]:

@@ -310,14 +310,16 @@ def _is_given(life: Life, history: History) -> bool:
 
 def _leaps(history: History) -> Iterator[Violation]:
     """The first steps of each worker after the first fault that it cannot have made: at a pace that
-    is out of reach, in a whole life, or in one report of far more than any had until then.
+    is out of reach, in a whole life, or in one report of far more than any had until then. Not
+    judged where the baseline had too few cores to tell, and no twin shows what is in reach.
     """
     known, windows = duty(history), fault_windows(history)
     first_s = min((one.start_s for one in windows), default=inf)
-    if known is None or not known.has_paces:
+    is_slowed = known is not None and not known.shows_speeds(*known.baseline)
+    if known is None or not known.has_paces or (is_slowed and history.twin is None):
         return
     for worker, own in lives(history).items():
-        most = known.pace(worker) * _FASTER
+        most = _FASTER * max(known.pace(worker), _pace_of_twin(worker, history))
         usual = _LEAP * max(
             (e.payload.steps for life in own for e in life.samples if e.time_s < first_s), default=1
         )
@@ -345,6 +347,17 @@ def _leaps(history: History) -> Iterator[Violation]:
             break
 
 
+def _pace_of_twin(worker: str, history: History) -> float:
+    """Its steps per second in the fault-free twin, which may have more cores; 0 without one."""
+    own = lives(history.twin).get(worker, ()) if history.twin else ()
+    made = [
+        (life.last - life.start) / (life.samples[-1].time_s - life.joined.time_s)
+        for life in own
+        if life.samples and life.samples[-1].time_s > life.joined.time_s
+    ]
+    return max(made, default=0.0)
+
+
 def _has_saved(history: History) -> bool:
     return any(e.payload.what is LineKind.SAVED for e in history.of(TrainerSaid))
 
@@ -357,8 +370,11 @@ def _newest_saved(life: Life, history: History) -> int | None:
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
     before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
     steps = sorted({_step_of(e, history) for e in before})
-    gone = _damaged(life, before[-1].seq if before else 0, history, is_own=bool(own))
-    return next(reversed(steps[: len(steps) - gone]), None)
+    damaged = _damaged(life, before[-1].seq if before else 0, history, is_own=bool(own))
+    kept = len(steps) - len({one.file for one in damaged})
+    if damaged:
+        kept = min(kept, len(damaged[-1].untouched))  # the trainer may have removed older ones
+    return steps[kept - 1] if kept > 0 else None
 
 
 @once
@@ -392,21 +408,27 @@ def stopped_saving(history: History) -> Sequence[Violation]:
 
 
 def _step_of(saved: Event[TrainerSaid], history: History) -> int:
-    """Step of a checkpoint; without one in its line that of the last report before it."""
+    """Step of a checkpoint; without one in its line that of the last report before it, or before
+    its file was written.
+    """
     if saved.payload.step is not None:
         return saved.payload.step
-    reports = of_learner(history, LearnerStep, saved.payload.node)
-    return next((e.payload.step for e in reversed(reports) if e.seq < saved.seq), 0)
+    reports, said_s = of_learner(history, LearnerStep, saved.payload.node), _said_s(saved)
+    before = (e for e in reversed(reports) if e.seq < saved.seq and e.time_s <= said_s)
+    return next((e.payload.step for e in before), 0)
 
 
-def _damaged(life: Life, saved: int, history: History, *, is_own: bool) -> int:
-    """How many of the newest checkpoints a fault has damaged since the last one was saved: of the
-    worker alone, if `is_own`.
+def _said_s(saved: Event[TrainerSaid]) -> float:
+    return saved.time_s - saved.payload.age_s
+
+
+def _damaged(life: Life, saved: int, history: History, *, is_own: bool) -> Sequence[StorageDamaged]:
+    """The newest checkpoints that a fault has damaged since the last one was saved: of the worker
+    alone, if `is_own`.
     """
-    files = {
-        e.payload.file
+    return [
+        e.payload
         for e in history.of(StorageDamaged)
         if saved < e.seq < life.joined.seq
         and (not is_own or e.payload.node == life.joined.payload.learner)
-    }
-    return len(files)
+    ]

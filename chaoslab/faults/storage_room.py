@@ -89,6 +89,11 @@ class StorageDiskFull(FillsVolume):
         elif refused:
             ended = isinstance(refused[0].payload, NodeExited)
             said = "it ended" if ended else "it saved no checkpoint when one was due"
+        elif saved := _saves(window)[1]:
+            said = (
+                f"it saved {plural(len(saved), 'checkpoint')} all the same, in the space of files "
+                "that it removes or overwrites"
+            )
         return Found(
             code=Code.AS_ASKED if refused else Code.NOT_USED,
             text=f"had no byte left; {said}",
@@ -103,14 +108,20 @@ def _failed_saves(window: EvidenceWindow) -> Sequence[Event]:
     """
     if ended := [e for e in window.of(NodeExited) if not e.payload.sent]:
         return ended
-    before, during = (
-        [e for e in of(events, TrainerSaid) if e.payload.what is LineKind.SAVED]
-        for events in (window.before, window.during)
-    )
+    before, during = _saves(window)
     if len(before) < _FEW or during:
         return ()
     usual_s = before[-1].time_s - before[-2].time_s
     return before[-1:] if window.end_s - window.begin_s > usual_s else ()
+
+
+def _saves(window: EvidenceWindow) -> tuple[Sequence[Event[TrainerSaid]], Sequence[Event]]:
+    """Checkpoints of a script before the fault, and meanwhile."""
+    before, during = (
+        [e for e in of(events, TrainerSaid) if e.payload.what is LineKind.SAVED]
+        for events in (window.before, window.during)
+    )
+    return before, [e for e in during if e.time_s - e.payload.age_s > window.begin_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

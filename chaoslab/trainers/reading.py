@@ -46,6 +46,8 @@ class TrainerLine:
     """Rank by a group `rank`, or by a prefix such as `[rank1]:` or `[GPU1]`."""
     line: str = ""
     """The line without colours, at most 300 characters."""
+    age_s: float = 0.0
+    """Time since it was said, of a checkpoint that a file tells."""
 
     def by(self, node: str, incarnation: int) -> TrainerSaid:
         """The event of a node that said it."""
@@ -58,6 +60,7 @@ class TrainerLine:
             learning_rate=self.learning_rate,
             rank=self.rank,
             line=self.line,
+            age_s=self.age_s,
         )
 
 

@@ -6,6 +6,7 @@ Of a trainer that prints no word of them, or one before they are whole. A file o
 """
 
 import re
+import time
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ class SavedFiles:
         now = self._found()
         new = {path: written for path, written in now.items() if self._seen.get(path) != written}
         self._seen = now
-        return [_said(path) for path in sorted(new, key=lambda path: new[path])]
+        return [_said(path, new[path]) for path in sorted(new, key=lambda path: new[path])]
 
     def _found(self) -> dict[str, int]:
         """Modification time in ns, by path below the folder."""
@@ -40,6 +41,9 @@ class SavedFiles:
         return found
 
 
-def _said(path: str) -> TrainerLine:
+def _said(path: str, written_ns: int) -> TrainerLine:
     numbers = _NUMBER.findall(path)
-    return TrainerLine(what=LineKind.SAVED, step=int(numbers[-1]) if numbers else None, line=path)
+    return TrainerLine(
+        what=LineKind.SAVED, step=int(numbers[-1]) if numbers else None, line=path,
+        age_s=max(0.0, (time.time_ns() - written_ns) / 1e9),
+    )  # fmt: skip

@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import pytest
+
 from chaoslab.checks.codes import Code
 from chaoslab.checks.real_work import RealWork
 from chaoslab.core.events import Event, Json, Kind
 from tests.checks.cases import Case, each, fails, passes, rewritten
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory, usual_loss
 
 CHECK = RealWork()
 WHO = "learner-1"
@@ -312,3 +315,21 @@ CASES = {
 @each(CASES)
 def test_real_work(case: Case) -> None:
     case.hold()
+
+
+@pytest.mark.parametrize(
+    ("twin", "codes"),
+    [(None, ()), (lambda _: 4.0, ()), (usual_loss, (Code.LOSS_NOT_LOWERED,))],
+)
+def test_the_loss_of_a_script_falls_as_soon_as_that_of_its_twin(
+    twin: Callable[[int], float] | None, codes: tuple[Code, ...]
+) -> None:
+    """In a long warm-up that of neither has."""
+
+    def trained(loss: Callable[[int], float], beside: ScriptStory | None = None) -> ScriptStory:
+        story = ScriptStory(workers=1, twin=beside)
+        story.workers["worker-0"].loss = loss
+        return story.train(220).end()
+
+    story = trained(lambda _: 4.0, trained(twin) if twin else None)
+    assert CHECK.judge(story.history()).codes == codes

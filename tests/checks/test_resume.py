@@ -8,7 +8,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
-from chaoslab.core.payloads import LineKind, Need, StorageDamaged
+from chaoslab.core.payloads import LineKind, MachineSampled, Need, StorageDamaged
 from tests.trainers.script_story import STEP_S, ScriptStory, broken, usual_loss
 
 
@@ -54,6 +54,17 @@ def test_a_worker_that_goes_on_from_its_newest_checkpoint_passes(at: int) -> Non
     assert finding.numbers["lost_steps"] == 35 - at
 
 
+@pytest.mark.parametrize(("at", "outcome"), [(30, Outcome.PASS), (27, Outcome.FAIL)])
+def test_a_checkpoint_without_a_step_is_of_the_time_at_which_its_file_was_written(
+    at: int, outcome: Outcome
+) -> None:
+    """However late the file was found."""
+    story = ScriptStory().train(30, saves=False).measure().train(5, saves=False)
+    story.tell("worker-0", LineKind.SAVED, None, age_s=5 * STEP_S).kill("worker-0").train(3)
+    story.heal("worker-0", at=at, is_silent=True).train(60, saves=False)
+    assert Resume().judge(story.end().history()).outcome is outcome
+
+
 def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_pattern_for_it() -> None:
     story = ScriptStory(says_saved=False).train(8).measure().kill("worker-0")
     story.heal("worker-0", at=0).train(20).tell("worker-0", LineKind.SAVED, 20)
@@ -61,24 +72,26 @@ def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_patter
 
 
 @pytest.mark.parametrize(
-    ("at", "files", "node", "outcome"),
+    ("at", "files", "untouched", "node", "outcome"),
     [
-        (20, ["30"], "worker-0", Outcome.PASS),
-        (10, ["30"], "worker-0", Outcome.FAIL),
-        (10, ["30", "20"], "worker-0", Outcome.PASS),
-        (0, ["30", "20", "10"], "worker-0", Outcome.PASS),
-        (20, ["30"], "worker-1", Outcome.FAIL),
+        (20, ["30"], ["20", "10"], "worker-0", Outcome.PASS),
+        (10, ["30"], ["20", "10"], "worker-0", Outcome.FAIL),
+        (10, ["30", "20"], ["10"], "worker-0", Outcome.PASS),
+        (0, ["30", "20", "10"], [], "worker-0", Outcome.PASS),
+        (0, ["last"], [], "worker-0", Outcome.PASS),
+        (20, ["30"], ["20", "10"], "worker-1", Outcome.FAIL),
     ],
 )
 def test_what_a_fault_has_damaged_is_no_newest_checkpoint(
-    at: int, files: list[str], node: str, outcome: Outcome
+    at: int, files: list[str], untouched: list[str], node: str, outcome: Outcome
 ) -> None:
+    """Nor is what the trainer has removed itself, as one that keeps the last alone."""
     story = ScriptStory().train(30).measure().train(5).kill("worker-0")
     for file in files:
         story.say(
             StorageDamaged(
                 node=node, file=file, how="lose", bytes_before=1, digest_before="1",
-                bytes_after=None, digest_after=None, untouched=(),
+                bytes_after=None, digest_after=None, untouched=tuple(untouched),
             )
         )  # fmt: skip
     story.train(3).heal("worker-0", at=at).train(60)
@@ -187,17 +200,46 @@ def test_steps_that_are_skipped_after_a_fault_fail(who: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("times", "codes"), [(30, (Code.STEPS_SKIPPED,)), (4, ())])
-def test_steps_that_come_far_too_fast_are_none(times: int, codes: tuple[Code, ...]) -> None:
-    """As of one that has no data any more; some faster is one that has more cores."""
-    story = broken(30)
+def run_at(times: int, story: ScriptStory) -> ScriptStory:
+    """It trains so many times as fast."""
     for _ in range(30):
         story.train(1)
         for _ in range(times - 1):
             story.now_s -= STEP_S
             story.train(1)
-    finding = Resume().judge(story.end().history())
+    return story.end()
+
+
+@pytest.mark.parametrize(("times", "codes"), [(30, (Code.STEPS_SKIPPED,)), (4, ())])
+def test_steps_that_come_far_too_fast_are_none(times: int, codes: tuple[Code, ...]) -> None:
+    """As of one that has no data any more; some faster is one that has more cores."""
+    finding = Resume().judge(run_at(times, broken(30)).history())
     assert finding.codes == codes
+
+
+@pytest.mark.parametrize(
+    ("is_full", "twin", "codes"),
+    [
+        (True, None, ()),
+        (True, 1, (Code.STEPS_SKIPPED,)),
+        (True, 30, ()),
+        (False, 30, ()),
+    ],
+)
+def test_a_pace_out_of_reach_is_that_of_a_baseline_with_all_cores_or_of_the_twin(
+    is_full: bool, twin: int | None, codes: tuple[Code, ...]
+) -> None:
+    story = ScriptStory(twin=None if twin is None else run_at(twin, ScriptStory())).train(30)
+    if is_full:
+        story.say(
+            MachineSampled(
+                window_s=1.0, cores=2, load_1m=4.0, own_cores=2.0, harness_cores=0.1,
+                others_cores=0.0, stolen_cores=0.0, idle_cores=0.0, waited_s=None,
+                throttled_s=None, cpu_pressure=None, io_pressure=None, memory_pressure=None,
+            )
+        )  # fmt: skip
+    story.measure().train(5).kill("worker-0").train(3).heal("worker-0", at=30)
+    assert Resume().judge(run_at(30, story).history()).codes == codes
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json, Kind, data_of
+from chaoslab.core.payloads import RunStarted, ScriptStarted
 from chaoslab.faults.base import Fault
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.storage import (
@@ -37,6 +38,22 @@ def looked(record: Record, file: str | None, *refused: str) -> Record:
 def filled(free_bytes: int) -> Record:
     record = Record(StorageDiskFull()).add(1.0, Kind.NODE_STARTED).begin(10.0)
     return record.add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=free_bytes)
+
+
+def saving(*times_s: float, age_s: float = 0.0) -> Record:
+    """A script that saved every 2 s until its disk was full at second 10, and then at these."""
+    record = Record(StorageDiskFull())
+    about = RunStarted(
+        plan="it", seed=1, fleet="local", algorithm="script", learners=("learner-1",), stop={},
+        version="0", is_twin=False, script=ScriptStarted(max_pause_s=60.0, says_saved=True),
+    )  # fmt: skip
+    record.say(0.0, Kind.RUN_STARTED, "harness", **data_of(about)).add(1.0, Kind.NODE_STARTED)
+    for time_s in (6.0, 8.0, 10.0, *times_s):
+        if time_s == 10.0:
+            record.begin(10.0).add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=0)
+        else:
+            record.add(time_s, Kind.TRAINER_SAID, what="saved", step=70, age_s=age_s)
+    return record.fault_event(20.0, Kind.FAULT_HEALING)
 
 
 def crawling(*took_s: float, before_s: float = 0.01) -> Record:
@@ -119,6 +136,9 @@ BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 10
         refused=1,
     ),
     case("a full disk to which nobody wrote is weak", filled(0), Code.NOT_USED),
+    case("a full disk is proved by a script that saves no more", saving(), Code.AS_ASKED),
+    case("one that overwrites its files goes on saving", saving(12.0), Code.NOT_USED),
+    case("a file is of the time when it was written", saving(10.2, age_s=0.3), Code.AS_ASKED),
     case(
         "a disk with room is not full whatever failed",
         filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something"),

@@ -124,13 +124,21 @@ class ScriptStory:
         self.say(said, "launcher")
         return self
 
-    def tell(self, name: str, what: LineKind, step: int | None, loss: float | None = None) -> Self:
-        """A line that it prints."""
+    def tell(
+        self,
+        name: str,
+        what: LineKind,
+        step: int | None,
+        loss: float | None = None,
+        *,
+        age_s: float = 0.0,
+    ) -> Self:
+        """A line that it prints, or a file that it wrote `age_s` ago."""
         self.say(
             TrainerSaid(
                 node=name, incarnation=self.workers[name].incarnation, what=what,
                 step=step if self._has_steps else None, loss=loss,
-                learning_rate=self._learning_rate,
+                learning_rate=self._learning_rate, age_s=age_s,
             ),
             name,
         )  # fmt: skip

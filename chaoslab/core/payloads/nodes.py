@@ -284,4 +284,6 @@ class TrainerSaid(Payload, kind=Kind.TRAINER_SAID):
     learning_rate: float | None = None
     rank: int | None = None
     """Rank in the line; None if it names none."""
+    age_s: float = 0.0
+    """Of a checkpoint that a file tells: how long before its event the file was written, s."""
     line: str = ""
