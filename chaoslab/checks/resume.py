@@ -35,6 +35,8 @@ from chaoslab.core.payloads import (
     RunStarted,
     ScriptStarted,
     StorageDamaged,
+    StorageFilled,
+    StorageFreed,
     TrainerSaid,
 )
 from chaoslab.core.units import plural
@@ -368,7 +370,11 @@ def _newest_saved(life: Life, history: History) -> int | None:
     """
     said = [e for e in history.of(TrainerSaid) if e.payload.what is LineKind.SAVED]
     own = [e for e in said if e.payload.node == life.joined.payload.learner]
-    before = [e for e in own or said if e.time_s <= life.began_s and e.seq < life.joined.seq]
+    before = [
+        e
+        for e in own or said
+        if e.time_s <= life.began_s and e.seq < life.joined.seq and not _is_cut_off(e, history)
+    ]
     steps = sorted({_step_of(e, history) for e in before})
     damaged = _damaged(life, before[-1].seq if before else 0, history, is_own=bool(own))
     kept = len(steps) - len({one.file for one in damaged})
@@ -416,6 +422,15 @@ def _step_of(saved: Event[TrainerSaid], history: History) -> int:
     reports, said_s = of_learner(history, LearnerStep, saved.payload.node), _said_s(saved)
     before = (e for e in reversed(reports) if e.seq < saved.seq and e.time_s <= said_s)
     return next((e.payload.step for e in before), 0)
+
+
+def _is_cut_off(saved: Event[TrainerSaid], history: History) -> bool:
+    """Whether its file was written on a full disk, and so perhaps not as a whole."""
+    filled, freed = (
+        sum(e.time_s <= _said_s(saved) for e in history.of(kind))
+        for kind in (StorageFilled, StorageFreed)
+    )
+    return saved.payload.age_s > 0 and filled > freed
 
 
 def _said_s(saved: Event[TrainerSaid]) -> float:

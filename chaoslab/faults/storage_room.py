@@ -91,8 +91,8 @@ class StorageDiskFull(FillsVolume):
             said = "it ended" if ended else "it saved no checkpoint when one was due"
         elif saved := _saves(window)[1]:
             said = (
-                f"it saved {plural(len(saved), 'checkpoint')} all the same, in the space of files "
-                "that it removes or overwrites"
+                f"files of {plural(len(saved), 'checkpoint')} were written all the same, in the "
+                "space of those that it removes or overwrites, or cut off"
             )
         return Found(
             code=Code.AS_ASKED if refused else Code.NOT_USED,

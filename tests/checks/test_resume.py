@@ -8,7 +8,14 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
-from chaoslab.core.payloads import LineKind, MachineSampled, Need, StorageDamaged
+from chaoslab.core.payloads import (
+    MachineSampled,
+    Need,
+    StorageDamaged,
+    StorageFilled,
+    StorageFreed,
+    LineKind,
+)
 from tests.trainers.script_story import STEP_S, ScriptStory, broken, usual_loss
 
 
@@ -62,6 +69,17 @@ def test_a_checkpoint_without_a_step_is_of_the_time_at_which_its_file_was_writte
     story = ScriptStory().train(30, saves=False).measure().train(5, saves=False)
     story.tell("worker-0", LineKind.SAVED, None, age_s=5 * STEP_S).kill("worker-0").train(3)
     story.heal("worker-0", at=at, is_silent=True).train(60, saves=False)
+    assert Resume().judge(story.end().history()).outcome is outcome
+
+
+@pytest.mark.parametrize(("at", "outcome"), [(30, Outcome.PASS), (20, Outcome.FAIL)])
+def test_a_file_that_was_written_on_a_full_disk_is_no_checkpoint(at: int, outcome: Outcome) -> None:
+    story = ScriptStory().train(30).measure().train(5)
+    space = {"node": "worker-0", "total_bytes": 5000, "free_bytes": 0}
+    story.say(StorageFilled(**space))
+    story.train(5, saves=False).tell("worker-0", LineKind.SAVED, 40, age_s=STEP_S)
+    story.say(StorageFreed(**space))
+    story.kill("worker-0").train(3).heal("worker-0", at=at).train(60)
     assert Resume().judge(story.end().history()).outcome is outcome
 
 
