@@ -60,9 +60,9 @@ def begin(plan: str, folder: Path, *more: str) -> "subprocess.Popen[str]":
     return start(str(file), folder, *more)
 
 
-def ended(run: "subprocess.Popen[str]", folder: Path) -> Ran:
+def ended(run: "subprocess.Popen[str]", folder: Path, limit_s: float = 600) -> Ran:
     """A run that has begun, once it is over."""
-    verdict = verdict_of(run)
+    verdict = verdict_of(run, limit_s)
     return Ran(code=run.returncode, verdict=verdict, record=(folder / "latest").resolve())
 
 

@@ -1,6 +1,6 @@
 """The trainings of packages, and the environment of each.
 
-`python -m tests.trainers.packages.catalogue [NAME…]` installs them, gigabytes, below
+`python -m tests.trainers.packages.catalogue [ENVIRONMENT…]` installs them, gigabytes, below
 $CHAOSLAB_CACHE/trainers.
 """
 
@@ -25,34 +25,57 @@ HERE = Path(__file__).parent
 class Package:
     """A training whose loop is a package's."""
 
-    packages: tuple[str, ...]
+    title: str
+    environment: str
+    """Key of `ENVIRONMENTS`."""
     script: Mapping[str, Any] = field(default_factory=dict)
     """Keys of `training.script`; `{bin}` is the folder of its programs, `{here}` that of ours."""
-    kill: str = "PASS"
-    """Outcome of a run in which it is killed, and what finds it out if it is none."""
+    fails: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Check and code of what it does not survive, by fault; the others are PASS."""
 
-    def folder(self, name: str) -> Path:
-        """Of its environment."""
-        return cache_folder("trainers") / name
+    without: tuple[str, ...] = ()
+    """Faults on what it does not have."""
+    victim: Mapping[str, Any] = field(default_factory=lambda: {"workers": 1})
+    """Target of the faults."""
+    is_exact: bool = True
+    """Whether its losses after a resume are exactly those of its twin."""
 
-    def keys(self, name: str) -> Mapping[str, Any]:
+    @property
+    def is_installed(self) -> bool:
+        return (folder(self.environment) / "ready").exists()
+
+    def keys(self) -> Mapping[str, Any]:
         """Of its script, in a plan."""
-        text = json.dumps(self.script)
+        text = json.dumps(self.script).replace("{here}", str(HERE))
         return json.loads(  # type: ignore[no-any-return]
-            text.replace("{bin}", str(self.folder(name) / "bin")).replace("{here}", str(HERE))
+            text.replace("{bin}", str(folder(self.environment) / "bin"))
         )
 
 
-_TORCH = "torch==2.15.0"
-_HF = (_TORCH, "transformers==5.24.0", "accelerate==1.15.0")
+ENVIRONMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "torch": (
+            "torch==2.15.0",
+            "transformers==5.24.0",
+            "accelerate==1.15.0",
+            "lightning==2.6.6",
+            "torchft==0.2.0",
+        ),
+        "composer": ("mosaicml==0.32.1",),
+        "keras": ("keras==3.15.1", "jax==0.10.0"),
+    }
+)
+"""Packages, by the name of the environment in which they are installed."""
 PACKAGES: Mapping[str, Package] = MappingProxyType(
     {
         "hf": Package(
-            packages=_HF,
+            title="HF Trainer 5.24.0",
+            environment="torch",
             script={"command": "{bin}/python {here}/hf_train.py {folder}", "preset": "hf-trainer"},
         ),
         "torchrun": Package(
-            packages=_HF,
+            title="HF Trainer below torchrun, two ranks",
+            environment="torch",
             script={
                 "command": "{bin}/torchrun --standalone --nproc-per-node 2 "
                 "{here}/hf_train.py {folder}",
@@ -61,51 +84,69 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
             },
         ),
         "lightning": Package(
-            packages=(_TORCH, "lightning==2.6.6"),
+            title="Lightning 2.6.6",
+            environment="torch",
             script={
                 "command": "{bin}/python {here}/lightning_train.py {folder}",
                 "from": {"csv": "{folder}/lightning_logs/version_*/metrics.csv"},
                 "checkpoints": "*step=*.ckpt",
             },
-            kill="divergence",
         ),
         "composer": Package(
-            packages=("mosaicml==0.32.1",),
+            title="Composer 0.32.1",
+            environment="composer",
             script={
                 "command": "{bin}/python {here}/composer_train.py {folder}",
                 "preset": "composer",
                 "checkpoints": "ep*-ba*-rank0.pt",
             },
         ),
+        "torchft": Package(
+            title="torchft 0.2.0, two replicas",
+            environment="torch",
+            script={
+                "command": "{bin}/python {here}/torchft_train.py {rank} {workers}",
+                "preset": "torchft",
+                "workers": 2,
+            },
+            without=("lost", "half", "corrupt", "disk"),
+            victim={"workers": ["worker-1"]},
+            is_exact=False,
+        ),
         "keras": Package(
-            packages=("keras==3.15.1", "jax==0.10.0"),
+            title="Keras 3.15.1 on JAX",
+            environment="keras",
             script={
                 "command": "{bin}/python {here}/keras_train.py {folder}",
-                "progress": r"batch (?P<step>\d+) loss (?P<loss>\S+)",
-                "checkpoints": "backup/training_metadata*.json",
+                "progress": r"step (?P<step>\d+) loss (?P<loss>\S+)",
+                "checkpoints": "backup*/training_metadata.json",
             },
-            kill="resume",
         ),
     }
 )
-"""By name. Lightning begins the data of an epoch again and Keras its steps as well: that is what
-they do, and a run says so."""
+"""By name. torchft has no checkpoints, and its worker-0 the lighthouse; a worker that comes back
+finds the others with what they trained without it. Within an epoch Lightning begins its data again, and Keras its steps as well: theirs end
+with each checkpoint."""
+
+
+def folder(environment: str) -> Path:
+    return cache_folder("trainers") / environment
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice(tuple(PACKAGES)))
+@click.argument("names", nargs=-1, type=click.Choice(tuple(ENVIRONMENTS)))
 def install(names: tuple[str, ...]) -> None:
     """Make the environments that are missing."""
-    for name in names or tuple(PACKAGES):
-        folder = PACKAGES[name].folder(name)
-        if (folder / "ready").exists():
+    for name in names or tuple(ENVIRONMENTS):
+        place = folder(name)
+        if (place / "ready").exists():
             continue
-        shutil.rmtree(folder, ignore_errors=True)
-        click.echo(f"{name}: {', '.join(PACKAGES[name].packages)} into {folder}")
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        pip = (str(folder / "bin" / "pip"), "install", "--quiet", *PACKAGES[name].packages)
+        shutil.rmtree(place, ignore_errors=True)
+        click.echo(f"{name}: {', '.join(ENVIRONMENTS[name])} into {place}")
+        subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+        pip = (str(place / "bin" / "pip"), "install", "--quiet", *ENVIRONMENTS[name])
         subprocess.run(pip, check=True)
-        (folder / "ready").touch()
+        (place / "ready").touch()
 
 
 if __name__ == "__main__":

@@ -3,69 +3,40 @@
 `python -m tests.trainers.packages.catalogue` installs them; without that they are skipped.
 """
 
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.trainers.packages.catalogue import PACKAGES
+from tests.trainers.packages.survival import BROKEN, FAULTS, RECORDS, plan_of
 from tests.whole_runs import Ran, begin, ended, whole
 
 pytestmark = [pytest.mark.deep, pytest.mark.soak, pytest.mark.alone]
 
-CHECKS = (
-    {"check": "rejoin", "within": "90s", "contributions": 3},
-    {"check": "resume"},
-    {"check": "divergence"},
-    {"check": "participation", "min_share": "5%"},
-    {"check": "cadence", "min_share": "5%"},
-    {"check": "cleanup"},
-)
-BROKEN = ("no_resume", "older", "moments", "rate", "data", "shard")
+
+def ran(name: str, fault: str, broken: str = "") -> Ran:
+    """A run of one of them; its record stays."""
+    if fault in PACKAGES[name].without or (broken and not PACKAGES[name].is_exact):
+        pytest.skip(f"{name} has no checkpoints")
+    if not PACKAGES[name].is_installed:
+        pytest.skip(f"{name} is not installed: `python -m tests.trainers.packages.catalogue`")
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    return ended(begin(plan_of(name, fault, broken), RECORDS), RECORDS, limit_s=1800)
 
 
-def killed(name: str, folder: Path, more: str = "") -> Ran:
-    """A run in which a worker is killed between two checkpoints."""
-    package = PACKAGES[name]
-    if not (package.folder(name) / "ready").exists():
-        pytest.skip(
-            f"{name} is not installed: `python -m tests.trainers.packages.catalogue {name}`"
-        )
-    script = dict(package.keys(name))
-    script["command"] += more
-    plan: dict[str, Any] = {
-        "version": 1,
-        "name": name,
-        "training": {"script": script},
-        "twin": True,
-        "baseline": {"warmup": "10 rounds", "window": "300 rounds", "max_variation": "300%"},
-        "limits": {"min_alive": 0, "max_affected": "100%", "timeout": "10m"},
-        "settle": "60s",
-        "faults": [
-            {"id": "dies", "fault": "process.kill", "target": {"workers": 1}, "at": {"step": 410},
-             "for": "2s"}
-        ],
-        "expect": list(CHECKS),
-    }  # fmt: skip
-    return ended(begin(json.dumps(plan), folder), folder)
-
-
+@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", PACKAGES)
-def test_it_is_killed_and_goes_on_as_it_does(name: str, tmp_path: Path) -> None:
-    ran = killed(name, tmp_path)
-    assert ran.statuses == ["proved"]
-    if PACKAGES[name].kill == "PASS":
-        assert (ran.code, ran.verdict["outcome"]) == (0, "PASS"), whole(ran.verdict)
-    else:
-        assert ran.finding(PACKAGES[name].kill)["outcome"] == "FAIL", whole(ran.verdict)
+def test_it_survives_what_the_catalogue_says(name: str, fault: str) -> None:
+    found = ran(name, fault)
+    if fault not in PACKAGES[name].fails:
+        assert (found.code, found.verdict["outcome"]) == (0, "PASS"), whole(found.verdict)
+        return
+    check, code = PACKAGES[name].fails[fault]
+    assert code in found.finding(check)["codes"], whole(found.verdict)
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_resume_of_hf_trainer_that_is_wrong_in_one_way_never_passes(
-    how: str, tmp_path: Path
-) -> None:
-    ran = killed("hf", tmp_path, f" {how}")
-    assert ran.verdict["outcome"] != "PASS", whole(ran.verdict)
-    blamed = {one["check"] for one in ran.verdict["findings"] if one["outcome"] != "PASS"}
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_resume_that_is_wrong_in_one_way_never_passes(name: str, how: str) -> None:
+    verdict = ran(name, "kill", how).verdict
+    assert verdict["outcome"] != "PASS", whole(verdict)
+    blamed = {one["check"] for one in verdict["findings"] if one["outcome"] != "PASS"}
     assert blamed & {"resume", "divergence"}
