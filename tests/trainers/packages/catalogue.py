@@ -125,8 +125,8 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
     }
 )
 """By name. torchft has no checkpoints, and its worker-0 the lighthouse; a worker that comes back
-finds the others with what they trained without it. Within an epoch Lightning begins its data again, and Keras its steps as well: theirs end
-with each checkpoint."""
+finds the others with what they trained without it. Within an epoch Lightning begins its data again,
+and Keras its steps as well: theirs end with each checkpoint."""
 
 
 def folder(environment: str) -> Path:

@@ -33,9 +33,9 @@ def take(state):
 
 
 manager = Manager(
-    pg=ProcessGroupGloo(), load_state_dict=take, state_dict=give, min_replica_size=1, rank=0, world_size=1,
-    store_addr="127.0.0.1", store_port=store.port, lighthouse_addr="http://127.0.0.1:29517",
-    replica_id=f"worker-{rank}-", hostname="127.0.0.1",
+    pg=ProcessGroupGloo(), load_state_dict=take, state_dict=give, min_replica_size=1,
+    rank=0, world_size=1, store_addr="127.0.0.1", store_port=store.port,
+    lighthouse_addr="http://127.0.0.1:29517", replica_id=f"worker-{rank}-", hostname="127.0.0.1",
 )  # fmt: skip
 model, optimizer = DistributedDataParallel(manager, layers), Optimizer(manager, adam)
 while True:
