@@ -9,12 +9,12 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
 from chaoslab.core.payloads import (
+    LineKind,
     MachineSampled,
     Need,
     StorageDamaged,
     StorageFilled,
     StorageFreed,
-    LineKind,
 )
 from tests.trainers.script_story import STEP_S, ScriptStory, broken, usual_loss
 
