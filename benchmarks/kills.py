@@ -1,16 +1,22 @@
 """Rejoin times of killed learners in one real run, and pauses of the survivors.
 
     kill ──── outage ────► started ─► up ─► joined ─► first step ─► first accepted contribution
+         └─► a bare start, in its place       what its libraries and one compiled step take
     marks of survivors: |·|·|·|·|·|·|·|·|·|·|   the longest pause around kills, and away from them
 
 Three learners of a nano model, paced as in the plans (`step_time: auto`), so that a returning
 learner finds the share of the cores that the survivors leave on chips of their own. The compilation
-cache is warm: every learner was started before.
+cache is warm: every learner was started before, and so was the bare start (`bare_start.py`), which
+is made while the victim is away.
 """
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
@@ -18,7 +24,7 @@ from figures import Cell, Figure, MachineLoad, Result
 from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.core.events import Event
+from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerJoined,
@@ -28,15 +34,18 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.record.history import FaultStory, History
 
-REJOIN_AT_MOST_S = 1.3
+REJOIN_AT_MOST = 1.3
+"""Times a bare start."""
 NOISE_STEPS = 1.0
 """Steps by which a pause around a kill may exceed the longest one away from kills."""
 KILLS = 10
-OUTAGE_S = 2.5
+OUTAGE_S = 4.0
 EVERY_S = 9.0
 WINDOW_S = 1.5
 """Seconds after a kill in which a survivor's pause counts as around it."""
 BEFORE_S = 0.1
+SETTLED_S = 0.5
+"""After a kill the kernel has freed the memory of the victim, and the bare start begins."""
 WITHIN_S = 300.0
 LEAST_KILLS = 5
 """Least number of kills that were carried out and healed."""
@@ -61,9 +70,42 @@ def measure() -> list[Result]:
     load = MachineLoad()
     with workplace() as folder:
         run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
-        history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
+        bare = BareStarts(folder / "jax")
+        history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S, beside=bare.see)
     place = load.place()
-    return [rejoin(history, place), survivors(history, place)]
+    return [rejoin(history, bare.took_s, place), survivors(history, place)]
+
+
+@dataclass(slots=True)
+class BareStarts:
+    """One after each kill of a run, while the victim is away."""
+
+    cache: Path
+    took_s: list[float] = field(default_factory=list)
+    _kills: int = 0
+
+    def __post_init__(self) -> None:
+        self._start()  # compiles
+
+    def see(self, journal: Path) -> None:
+        """Start one if there was another kill since the last call."""
+        kills = journal.read_bytes().count(f'"{Kind.FAULT_INJECTED}"'.encode())
+        if kills > self._kills:
+            time.sleep(SETTLED_S)
+            self.took_s.append(self._start())
+        else:
+            time.sleep(SETTLED_S / 10)
+        self._kills = kills
+
+    def _start(self) -> float:
+        """Seconds from its start to its first step."""
+        command = [sys.executable, str(Path(__file__).with_name("bare_start.py")), str(self.cache)]
+        began_s = time.monotonic()
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            if not process.stdout.readline():
+                raise BenchmarkError("the bare start made no step")
+            return time.monotonic() - began_s
 
 
 _WARM_UP = """
@@ -93,11 +135,14 @@ class Return:
     contributed_s: float
 
 
-def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
-    """Time from the end of the outage to the first accepted contribution, by its parts."""
+def rejoin(history: History, bare_s: Sequence[float], place: Mapping[str, Cell]) -> Result:
+    """Time from the end of the outage to the first accepted contribution, by its parts, beside that
+    of bare starts.
+    """
     found = list(returns(history))
-    if len(found) < LEAST_KILLS:
-        raise BenchmarkError(f"only {len(found)} of {KILLS} killed learners came back")
+    if len(found) < LEAST_KILLS or len(bare_s) < LEAST_KILLS:
+        came = f"{len(found)} killed learners came back, and {len(bare_s)} bare starts were made"
+        raise BenchmarkError(f"of {KILLS} only {came}")
     rows: tuple[Mapping[str, Cell], ...] = tuple(
         {
             "learner": one.learner,
@@ -113,26 +158,29 @@ def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
     return Result(
         number=5,
         name="rejoin",
-        what="how long a killed nano learner takes to contribute again once it may start",
+        what="how long a killed nano learner takes to contribute again once it may start, beside a "
+        "bare start: its libraries, and one compiled step",
         command="python benchmarks/harness.py --only 5",
-        figures=tuple(_figures(found)),
+        figures=tuple(_figures(found, bare_s)),
         rows=rows,
         place=place,
     )
 
 
-def _figures(found: Sequence[Return]) -> Iterator[Figure]:
-    """The total with its bound, and the parts of it."""
+def _figures(found: Sequence[Return], bare_s: Sequence[float]) -> Iterator[Figure]:
+    """The total in times of a bare start, and the parts of it."""
     total_s = [one.contributed_s for one in found]
     yield Figure(
-        name="kill to first accepted contribution, minus the outage: median",
-        observed=median(total_s),
-        unit="s",
-        at_most=REJOIN_AT_MOST_S,
+        name="kill to first accepted contribution, minus the outage / a bare start: medians",
+        observed=median(total_s) / median(bare_s),
+        unit="",
+        at_most=REJOIN_AT_MOST,
         samples=len(found),
     )
     yield Figure(name="the slowest", observed=max(total_s), unit="s", samples=len(found))
     parts = {
+        "bare start": bare_s,
+        "kill to first accepted contribution, minus the outage": total_s,
         "process up": [one.up_s for one in found],
         "from there to the first step": [one.stepped_s - one.up_s for one in found],
         "from there to the first contribution": [

@@ -27,8 +27,10 @@ class Burst:
 
     learner: str
     window_s: float
+    mean_bytes: float
+    """Bytes of a window at the mean rate of the baseline."""
     factor: float
-    """Bytes of the window, divided by those of one at the mean rate of the baseline."""
+    """Bytes of the window, divided by those of the baseline."""
     last: Event[PushAccepted]
     """The push with which it ended."""
 
@@ -84,6 +86,7 @@ def _burst(
     return Burst(
         learner=learner,
         window_s=window_s,
+        mean_bytes=mean_bytes,
         factor=busiest_bytes / mean_bytes,
         last=last,
     )

@@ -197,6 +197,7 @@ def test_the_bursts_of_a_part_of_a_run_leave_out_what_came_before_and_after_it()
     assert of_learner_1(until_s=moment_s).factor == pytest.approx(5.0, rel=0.01)
     assert of_learner_1(until_s=moment_s - TICK_S).factor == pytest.approx(1.0, rel=0.01)
     assert of_learner_1(since_s=moment_s).factor == pytest.approx(1.0, rel=0.01)
+    assert of_learner_1().mean_bytes == pytest.approx(TRANSFER_BYTES, rel=0.01)
 
 
 def test_of_rate_and_peak_the_one_nearer_to_its_bound_is_the_margin() -> None:
