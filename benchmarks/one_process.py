@@ -31,7 +31,8 @@ from chaoslab.diloco.learner.exchange import Adoption, Snapshot
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.model.codec import Codec, decode, encode
+from chaoslab.diloco.model.codec import decode, encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import Layout
 from chaoslab.diloco.model.task import Batch, Params, Task
 from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths

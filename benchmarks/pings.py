@@ -30,8 +30,8 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
+from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.diloco.wire.pings import Pings
-from chaoslab.diloco.wire.streams import Received
 
 TARGET_PERCENT = 1.0
 

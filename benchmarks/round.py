@@ -32,7 +32,8 @@ from roles import Child, add_role_options
 
 from chaoslab.core.events import Payload
 from chaoslab.core.payloads import RoundMerged
-from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
@@ -45,7 +46,8 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
-from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Received
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received
+from chaoslab.diloco.wire.streams import Limits
 
 RATIO_TARGET = 2.5
 """Most time of a round, in times of a copy of its pushes as floats."""

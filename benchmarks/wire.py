@@ -27,7 +27,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens
-from chaoslab.diloco.wire.streams import Received
+from chaoslab.diloco.wire.mailbox import Received
 
 TARGET_RATIO = 0.6
 BUFFER_BYTES = 1 << 20

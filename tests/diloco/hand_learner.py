@@ -15,7 +15,8 @@ import numpy as np
 
 from chaoslab.core import events
 from chaoslab.core.events import Kind, Payload, kind_of
-from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.program import Syncer
@@ -24,7 +25,8 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.streams import Closed, Limits, Received
+from chaoslab.diloco.wire.mailbox import Closed, Received
+from chaoslab.diloco.wire.streams import Limits
 from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.known import TOKENS
 from tests.payload_reading import read_whole

@@ -11,12 +11,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from chaoslab.diloco.model.codec import Codec, digest, encode
+from chaoslab.diloco.model.codec import digest, encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Received
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received
+from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.known import TOKENS
 
 PATIENCE_S = 60.0

@@ -17,7 +17,8 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from chaoslab.core.events import Payload, node_line
-from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.program import Syncer
@@ -26,7 +27,7 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.streams import Arrival, Closed, Received
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received
 from tests.memory_folder import in_memory
 
 _T = TypeVar("_T")

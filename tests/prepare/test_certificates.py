@@ -22,7 +22,8 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.identity import RefusalReason
-from chaoslab.diloco.wire.streams import METHOD, Closed
+from chaoslab.diloco.wire.mailbox import Closed
+from chaoslab.diloco.wire.streams import METHOD
 from chaoslab.diloco.wire.tls import Tls, tls_of
 from chaoslab.fleet.authority import MARGIN, Authority
 from chaoslab.fleet.base import NodeSite, NodeSpec

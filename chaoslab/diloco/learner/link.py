@@ -27,7 +27,8 @@ from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.streams import Backoff, Closed, Received
+from chaoslab.diloco.wire.mailbox import Closed, Received
+from chaoslab.diloco.wire.streams import Backoff
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0

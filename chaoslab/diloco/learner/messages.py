@@ -10,7 +10,8 @@ and `wire.proto` describes every field.
 from collections.abc import Sequence
 
 from chaoslab.diloco.learner.exchange import Adoption, Counters, Joined
-from chaoslab.diloco.model.codec import Codec, decode, digest
+from chaoslab.diloco.model.codec import decode, digest
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb

@@ -29,14 +29,15 @@ from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
 from chaoslab.diloco.learner.tampering import Tampering
-from chaoslab.diloco.model.codec import Codec, MalformedPayload, encode
+from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import Bytes
-from chaoslab.diloco.wire.streams import Received
+from chaoslab.diloco.wire.mailbox import Received
 
 _WAITS_S = 2.0
 """A training thread that waits for other learners says so more often than this, in s."""

@@ -22,7 +22,8 @@ import numpy as np
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import UpdateTampered
 from chaoslab.core.protocol import Corruption
-from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb

@@ -24,13 +24,12 @@ float32 (above 2.9e38) may be refused as well. Source of per-block scales, and o
 gradients: Streaming DiLoCo, arXiv 2501.18512.
 """
 
-from enum import StrEnum
-
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_128
 
 from chaoslab.diloco.arrays.threads import INLINE, Threads, blocks
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray, is_finite, squares
 
 INT8_BLOCK = 256
@@ -51,24 +50,6 @@ _SHARED_CHUNK = 524_288
 """As `_CHUNK`, where several threads work: a NumPy call on fewer floats is over so soon that the
 threads wait for each other's interpreter lock; with an eighth of it two are as slow as one."""
 _BF16_NAN, _SIGN = 0x7FC0, 0x8000
-
-
-class Codec(StrEnum):
-    """Compression of a fragment on the wire."""
-
-    F32 = "f32"
-    BF16 = "bf16"
-    INT8 = "int8"
-    INT4 = "int4"
-    E3M0 = "e3m0"
-
-
-class MalformedPayload(ValueError):
-    """Bytes that `encode` cannot have produced for this size and codec."""
-
-
-class NotFinite(MalformedPayload):
-    """The payload contains NaN or infinity; it must not be merged or adopted."""
 
 
 def encode(flat: FloatArray, codec: Codec, threads: Threads = INLINE) -> memoryview:

@@ -22,6 +22,10 @@ _DIGEST_BYTES = 16
 _BODY_AT = len(_HEAD) + 2 * _DIGEST_BYTES + 2
 
 
+class HasBegun(FileExistsError):
+    """The directory already holds another training than this store begins."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRecord:
     """One merge: fragment and version that it made, contributors, and the state at that moment."""

@@ -15,7 +15,7 @@ from typing import Any
 from chaoslab.core.events import Payload
 from chaoslab.core.payloads import SyncerBlocked, SyncerFreed
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.syncer.store import HasBegun
+from chaoslab.diloco.syncer.commit_log import HasBegun
 
 _AGAIN_S = 0.5
 """Seconds between two attempts to write."""

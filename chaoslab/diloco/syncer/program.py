@@ -57,7 +57,7 @@ from chaoslab.diloco.syncer.uplinks import Uplinks
 from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.streams import Arrival, Closed, Received
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received
 from chaoslab.diloco.wire.tls import check_address, tls_of
 
 _TICK_S = 0.25

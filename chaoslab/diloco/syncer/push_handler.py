@@ -14,7 +14,7 @@ from dataclasses import asdict
 
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.protocol import PushRefusal
-from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
+from chaoslab.diloco.model.encodings import MalformedPayload, NotFinite
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.decisions import Offer

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from chaoslab.diloco.model.codec import Codec, Encoded, MalformedPayload, NotFinite, encode
+from chaoslab.diloco.model.codec import Encoded, encode
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, is_finite
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge

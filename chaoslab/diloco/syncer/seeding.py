@@ -8,7 +8,7 @@ For the syncer's main thread; what takes long is done on the thread of `work` th
 from collections.abc import Callable, Iterable, Sequence
 
 from chaoslab.core.protocol import PushRefusal
-from chaoslab.diloco.model.codec import MalformedPayload
+from chaoslab.diloco.model.encodings import MalformedPayload
 from chaoslab.diloco.syncer.decisions import Action
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.policy import Policy

@@ -29,16 +29,18 @@ from chaoslab.core.events import Json, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_folder, make_folder
-from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest, read_commit_log
+from chaoslab.diloco.syncer.commit_log import (
+    CommitRecord,
+    HasBegun,
+    Reserved,
+    latest,
+    read_commit_log,
+)
 
 _SPECS = "specs.json"
 _COMMIT_LOG = "commits.jsonl"
 _RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
-
-
-class HasBegun(FileExistsError):
-    """The directory already holds another training than this store begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,14 +22,8 @@ import numpy as np
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.arrays.threads import Threads
-from chaoslab.diloco.model.codec import (
-    Codec,
-    MalformedPayload,
-    decode,
-    digest,
-    digest_decoded,
-    encode,
-)
+from chaoslab.diloco.model.codec import decode, digest, digest_decoded, encode
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload
 from chaoslab.diloco.model.fragments import (
     Fragment,
     Layout,

@@ -11,16 +11,13 @@ import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, is_bulk, payload_frames
-from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Outbox, StreamEvent
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
     METHOD,
     TOKEN_KEY,
-    Arrival,
-    Closed,
     Limits,
     Options,
-    StreamEvent,
     keep_freed_memory,
     receive,
 )

@@ -14,12 +14,13 @@ sockets, no threads.
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.mailbox import M
 
 CHUNK_BYTES = 2 << 20
 """Most payload bytes in one frame: with less, what grpc spends on each frame adds up; with twice as
@@ -35,7 +36,6 @@ FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
 
 Message: TypeAlias = pb.FromLearner | pb.ToLearner
 Bytes: TypeAlias = bytes | bytearray | memoryview
-M = TypeVar("M", pb.FromLearner, pb.ToLearner)
 
 
 class GarbledFrame(ValueError):

@@ -30,16 +30,12 @@ import grpc
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by
-from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Outbox, Received, StreamEvent
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
     METHOD,
     TOKEN_KEY,
-    Arrival,
-    Closed,
     Limits,
-    Received,
-    StreamEvent,
     call_later,
     keep_freed_memory,
     receive,

@@ -1,7 +1,7 @@
-"""Bounded send and receive queues of a stream: `Outbox` and `Inbox`. No sockets, no messages.
+"""Bounded send and receive queues of a stream, and what is received. No sockets.
 
     send ─► Outbox: controls, payloads by key, then bulk ─► frames() ══ stream ══► reader
-    reader ─► Gate.put ─► Inbox ─► get() ─► the one thread that owns the state
+    reader ─► Gate.put ─► Inbox ─► get(): Arrival ─► the one thread that owns the state
 
 An Outbox never blocks its caller: an unsent payload is replaced by a newer one with the same key,
 so a frozen link holds at most one per key. An Inbox blocks the reader of a session that has too
@@ -13,9 +13,13 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
+from chaoslab.diloco.wire import wire_pb2 as pb
+
 T = TypeVar("T")
+M = TypeVar("M", pb.FromLearner, pb.ToLearner)
 
 Frames: TypeAlias = Callable[[], Iterator[bytes]]
 """Makes the frames of one payload, on the thread that sends them."""
@@ -129,6 +133,34 @@ class Outbox:
     def _next(self, payloads: OrderedDict[Hashable, tuple[Frames, int]]) -> Frames | None:
         with self._changed:
             return payloads.popitem(last=False)[1][0] if payloads else None
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[M]):
+    """A message with its payload: read-only bytes, None if its body has no payload."""
+
+    message: M
+    payload: memoryview | None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The stream has ended, at either end; nothing follows."""
+
+    reason: str
+    is_garbled: bool = False
+    """Whether this end broke it off because of malformed input."""
+
+
+StreamEvent: TypeAlias = Received[M] | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival(Generic[M]):
+    """An item from a session. A learner's end has one session, number 0."""
+
+    session: int
+    event: StreamEvent[M]
 
 
 class Inbox(Generic[T]):

@@ -15,8 +15,8 @@ from typing import Generic
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import Meter, PayloadTimer
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import M, frame_of
-from chaoslab.diloco.wire.mailbox import Outbox
+from chaoslab.diloco.wire.frames import frame_of
+from chaoslab.diloco.wire.mailbox import M, Outbox
 
 
 class Pings(Generic[M]):

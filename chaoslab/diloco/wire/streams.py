@@ -1,4 +1,4 @@
-"""Streams, for both ends: limits, receiving, received items, delays between reconnects.
+"""Streams, for both ends: limits, receiving, delays between reconnects.
 
     frames ─► Assembler ─► Pings.handle, or deliver(Received) …  ─► Closed
 
@@ -9,13 +9,13 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeAlias
+from typing import TypeAlias
 
 import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import FRAME_BYTES_MAX, Assembler, GarbledFrame, M
-from chaoslab.diloco.wire.mailbox import Inbox
+from chaoslab.diloco.wire.frames import FRAME_BYTES_MAX, Assembler, GarbledFrame
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Inbox, M, Received, StreamEvent
 from chaoslab.diloco.wire.pings import Pings
 
 METHOD = "/chaoslab.Syncer/Attach"
@@ -53,7 +53,7 @@ class Limits:
     linger_s: float = 2.0
     """Longest time that `close` and `stop` wait for the peer to read the last messages, in s."""
 
-    def inbox(self) -> Inbox["Arrival[M]"]:
+    def inbox(self) -> Inbox[Arrival[M]]:
         """New inbox with the bounds of these limits."""
         return Inbox(items_max=self.arrivals_max, bytes_max=self.arrivals_bytes_max)
 
@@ -94,34 +94,6 @@ class Limits:
             ("grpc.http2.ping_timeout_ms", int(1000 * self.answer_s)),
             ("grpc.http2.max_pings_without_data", 0),
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class Received(Generic[M]):
-    """A message with its payload: read-only bytes, None if its body has no payload."""
-
-    message: M
-    payload: memoryview | None
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The stream has ended, at either end; nothing follows."""
-
-    reason: str
-    is_garbled: bool = False
-    """Whether this end broke it off because of malformed input."""
-
-
-StreamEvent: TypeAlias = Received[M] | Closed
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival(Generic[M]):
-    """An item from a session. A learner's end has one session, number 0."""
-
-    session: int
-    event: StreamEvent[M]
 
 
 def receive(

@@ -14,7 +14,8 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.model.codec import Codec, decode
+from chaoslab.diloco.model.codec import decode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection

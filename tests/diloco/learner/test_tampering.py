@@ -8,7 +8,8 @@ import pytest
 from chaoslab.core.events import Json, Payload
 from chaoslab.core.payloads import UpdateTampered
 from chaoslab.diloco.learner.tampering import Outgoing, Tampering
-from chaoslab.diloco.model.codec import Codec, NotFinite, decode, encode
+from chaoslab.diloco.model.codec import decode, encode
+from chaoslab.diloco.model.encodings import Codec, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.wire import wire_pb2 as pb
 

@@ -13,16 +13,14 @@ from chaoslab.diloco.arrays.threads import Threads
 from chaoslab.diloco.model.codec import (
     INT4_BLOCK,
     INT8_BLOCK,
-    Codec,
     Encoded,
-    MalformedPayload,
-    NotFinite,
     decode,
     digest,
     digest_decoded,
     encoded_bytes,
 )
 from chaoslab.diloco.model.codec import encode as encoded
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload, NotFinite
 
 BLOCKS = {Codec.INT8: (INT8_BLOCK, 127), Codec.INT4: (INT4_BLOCK, 7), Codec.E3M0: (INT4_BLOCK, 64)}
 POWERS = [0, 1, 2, 4, 8, 16, 32, 64, -1, -2, -4, -8, -16, -32, -64]

@@ -14,8 +14,9 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
 from chaoslab.diloco.syncer import disk_writes, syncer_state
+from chaoslab.diloco.syncer.commit_log import HasBegun
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
-from chaoslab.diloco.syncer.store import HasBegun, SyncerStore
+from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.wire import wire_pb2 as pb
 from tests.diloco.hand_learner import (
     SIZES,

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chaoslab.diloco.arrays.threads import INLINE, Threads
-from chaoslab.diloco.model.codec import Codec, Encoded, encode
+from chaoslab.diloco.model.codec import Encoded, encode
+from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import Fragment, TensorSpec
 from chaoslab.diloco.syncer import merge as merging
 from chaoslab.diloco.syncer.merge import (

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from chaoslab.diloco.model.codec import Codec, Encoded, MalformedPayload, NotFinite, encode
+from chaoslab.diloco.model.codec import Encoded, encode
+from chaoslab.diloco.model.encodings import Codec, MalformedPayload, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge

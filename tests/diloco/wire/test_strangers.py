@@ -14,7 +14,8 @@ from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
-from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
+from chaoslab.diloco.wire.mailbox import Closed, Received
+from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Limits
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, joined, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.wire.test_streams import dialled, serving, taken, until

@@ -22,16 +22,8 @@ from chaoslab.diloco.wire.frames import (
     payload_frames,
 )
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.mailbox import Gate, Inbox
-from chaoslab.diloco.wire.streams import (
-    METHOD,
-    TOKEN_KEY,
-    Arrival,
-    Backoff,
-    Closed,
-    Limits,
-    Received,
-)
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Received
+from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Backoff, Limits
 from chaoslab.diloco.wire.tls import InsecureAddress, Tls
 from tests.diloco.known import TOKENS
 

@@ -12,8 +12,9 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.wire.mailbox import Closed, Received
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.streams import Closed, Limits, Received
+from chaoslab.diloco.wire.streams import Limits
 from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.hand_learner import running_syncer
 from tests.diloco.wire.test_streams import HELLO, dialled, serving, taken, until
