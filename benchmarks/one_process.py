@@ -52,7 +52,8 @@ from chaoslab.diloco.syncer.decisions import (
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import commit_record
 from chaoslab.diloco.syncer.store import SyncerStore
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.syncer_state import SyncerState
+from chaoslab.diloco.syncer.training_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -192,8 +193,10 @@ class OneProcess:
             self._later(step_s * (1 + chance.random()), partial(self._step, learner))
         seeder = self._learners[self._policy.seeder or 0]
         for index, values in enumerate(seeder.replica.bases()):
-            for publication in self._syncer_state.take_initial(index, encode(values, Codec.F32)):
-                self._syncer_state.publish(publication)
+            self._syncer_state.take_initial(index, encode(values, Codec.F32))
+        self._syncer_state.begin()
+        for publication in self._syncer_state.first_publications():
+            self._syncer_state.publish(publication)
         self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
         self._follow(self._policy.seeded(self._now_s, seeder.epoch))
         for learner in self._learners.values():

@@ -35,12 +35,15 @@ from chaoslab.core.payloads import RoundMerged
 from chaoslab.diloco.model.codec import encode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec, specs_to_json
+from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
-from chaoslab.diloco.syncer.program import Syncer
-from chaoslab.diloco.syncer.pushes import MergeInput, Update
+from chaoslab.diloco.syncer.pushes import DecodedUpdate
 from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer import Syncer
 from chaoslab.diloco.syncer.syncer_state import SyncerState
+from chaoslab.diloco.syncer.training_state import MergeInput
 from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -157,7 +160,7 @@ def _rounds(options: argparse.Namespace, codec: Codec) -> list[dict[str, float]]
                 for number in range(1, options.repeat + 2)
             ]
         finally:
-            work.close()
+            run_now(work.close())
     return rows[1:]  # the first one warms up caches and buffers
 
 
@@ -192,22 +195,27 @@ def _examined(
     has_ended: Event,
     codec: Codec,
     payloads: list[memoryview],
-) -> dict[int, Update]:
+) -> dict[int, DecodedUpdate]:
     """The updates of all pushes, by epoch, decoded on the threads of the syncer."""
-    found: dict[int, Update] = {}
+    found: dict[int, DecodedUpdate] = {}
+
+    async def take(epoch: int, update: DecodedUpdate) -> None:
+        found[epoch] = update
+
     for epoch, payload in enumerate(payloads):
         work.at_once(
-            partial(state.pushes.examine, state.fragment(0), codec, payload),
-            partial(found.__setitem__, epoch),
+            partial(state.pushes.examine, state.fragment(0), codec, payload), partial(take, epoch)
         )
     while len(found) < len(payloads):
         has_ended.wait(WITHIN_S)
         has_ended.clear()
-        work.finish()
+        run_now(work.finish())
     return found
 
 
-def _given(state: SyncerState, updates: Mapping[int, Update], number: int) -> MergeInput:
+def _given(
+    state: SyncerState, updates: Mapping[int, DecodedUpdate], number: int
+) -> MergeInput[DecodedUpdate]:
     for epoch, update in updates.items():
         state.pushes.keep(number, epoch, update)
     contributions = tuple(
@@ -234,6 +242,7 @@ def _state(options: argparse.Namespace) -> Iterator[SyncerState]:
         state = SyncerState(_settings(options), store, snapshots=None)
         state.set_specs(_specs(options))
         state.take_initial(0, encode(_normals(options.floats, 99), Codec.F32))
+        state.begin()
         yield state
         state.close()
 
@@ -289,9 +298,12 @@ def syncer(options: argparse.Namespace) -> None:
         turns_s = _timed(hub)
         store = SyncerStore(Path(folder), durable=False)
         state = SyncerState(settings, store, snapshots=None)
-        began = Syncer(settings, hub, state, emit=emit, now=time.monotonic)
+        work = Work(hub.arrivals.wake)
+        began = Syncer(
+            settings, hub, state, work, emit=emit, now=time.monotonic, phases=Phases(emit, {})
+        )
         print(hub.start(), *(tokens.of(name) for name in settings.learners), flush=True)
-        began.run(hub.address)
+        run_now(began.run(hub.address))
         hub.stop()
         state.close()
     counted = turns_s[len(turns_s) // (options.repeat + 2) :]  # after the start and a first round

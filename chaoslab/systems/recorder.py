@@ -33,7 +33,8 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import atomic_write, make_folder
-from chaoslab.diloco.node.snapshots import SnapshotSchedule
+from chaoslab.diloco.node.snapshot_schedule import SnapshotSchedule
+from chaoslab.diloco.node.snapshots import SnapshotFiles
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.options import former_address, parser
 from chaoslab.diloco.wire.identity import Tokens
@@ -122,9 +123,9 @@ class Recorder:
     def keep_snapshots(self, folder: Path) -> None:
         """Ask learners for snapshots, in this folder, as the settings say."""
         settings = self._settings
-        self._snapshots = _Snapshots(
-            SnapshotSchedule(folder, every=settings.evaluate_every, kept=settings.snapshots_kept)
-        )
+        every, kept = settings.evaluate_every, settings.snapshots_kept
+        schedule = SnapshotSchedule(SnapshotFiles(folder), every=every, kept=kept)
+        self._snapshots = _Snapshots(folder, schedule)
 
     def run(self, listener: socket.socket, coordinator: str) -> None:
         """Serve until training has ended and all learners have left or given no sign."""
@@ -294,8 +295,8 @@ class Recorder:
 class _Snapshots:
     """Snapshots that learners write, one at a time."""
 
-    def __init__(self, schedule: SnapshotSchedule) -> None:
-        self._schedule = schedule
+    def __init__(self, folder: Path, schedule: SnapshotSchedule) -> None:
+        self._folder, self._schedule = folder, schedule
         self._asked: tuple[int, float] | None = None  # tokens, when
         self._written = -1
 
@@ -307,9 +308,8 @@ class _Snapshots:
         if tokens <= max(self._written, asked_tokens if is_on_the_way else -1):
             return
         if is_last or (self._schedule.is_due(tokens) and not (self._asked and is_on_the_way)):
-            folder = str(self._schedule.directory)
             asked: dict[str, Json] = {
-                "version": version, "committed_tokens": tokens, "folder": folder,
+                "version": version, "committed_tokens": tokens, "folder": str(self._folder),
             }  # fmt: skip
             holder.tell(snapshot=asked)
             self._asked = tokens, time.monotonic()
@@ -318,7 +318,7 @@ class _Snapshots:
         if self._asked is None:
             return
         tokens, _ = self._asked
-        if (self._schedule.directory / f"{tokens:015d}.npz").exists():
+        if (self._folder / f"{tokens:015d}.npz").exists():
             self._written, self._asked = tokens, None
             self._schedule.written(tokens)
 

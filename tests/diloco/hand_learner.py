@@ -18,10 +18,13 @@ from chaoslab.core.events import Kind, Payload, kind_of
 from chaoslab.diloco.model.codec import encode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
+from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer import Syncer
 from chaoslab.diloco.syncer.syncer_state import SyncerState
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
@@ -106,11 +109,15 @@ class RunningSyncer:
             settings,
             self.hub,
             self.syncer_state,
+            Work(self.hub.arrivals.wake),
             emit=self.told.emit,
             now=self._now,
+            phases=Phases(self.told.emit, {}),
         )
         self.address = self.hub.start()
-        self.thread = threading.Thread(target=self.syncer.run, args=(self.address,), daemon=True)
+        self.thread = threading.Thread(
+            target=lambda: run_now(self.syncer.run(self.address)), daemon=True
+        )
         self.thread.start()
 
     def _now(self) -> float:

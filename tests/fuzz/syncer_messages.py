@@ -7,9 +7,7 @@ No network; the clock is a number, the files are real. At the end an honest lear
 must be welcomed: nothing that was said before may have shut it out.
 """
 
-import queue
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar, cast
@@ -20,10 +18,13 @@ from chaoslab.core.events import Payload, node_line
 from chaoslab.diloco.model.codec import encode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
+from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer import Syncer
 from chaoslab.diloco.syncer.syncer_state import SyncerState
+from chaoslab.diloco.syncer.work import Job, Then, Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Refusals
@@ -49,10 +50,9 @@ _ODD_SPECS: Final = ("", "[]", "{", "null", '[{"name": 1}]', "[" * 3000, '[{"nam
 
 
 class _Script:
-    """In place of a hub and of its inbox: gives what the script says, keeps what is sent."""
+    """In place of a hub: gives what the script says, keeps what is sent."""
 
     def __init__(self, chance: random.Random) -> None:
-        self.arrivals = self
         self.refusals = Refusals()
         self.now_s = 0.0
         self.epochs: dict[int, int] = {}
@@ -71,13 +71,12 @@ class _Script:
 
     # -- what the syncer asks of a hub
 
-    def get(self, timeout: float | None = None) -> Arrival[pb.FromLearner]:
+    async def next_arrival(self, wait_s: float) -> Arrival[pb.FromLearner] | None:
         """The next of the script, or nothing for a while."""
-        self.now_s += min(timeout or 0.0, self._chance.choice((0.0, 0.01, 0.25)))
+        self.now_s += min(wait_s, self._chance.choice((0.0, 0.01, 0.25)))
         item = next(self._items, None)
         if item is None:
             self.syncer.end("the script is over")
-            raise queue.Empty
         return item
 
     def send(self, session: int, message: pb.ToLearner) -> None:
@@ -253,20 +252,14 @@ class _Script:
         return value if self._chance.random() < 0.98 else min(most, self._chance.choice(_ODD))
 
 
-class _Inline:
+class _Inline(Work):
     """Work that is done at once, on the calling thread."""
 
-    def __init__(self) -> None:
-        self.closing = threading.Event()
-        self.close = self.closing.set
+    def at_once(self, job: Callable[[], _T], then: Then[_T]) -> None:
+        run_now(then(job()))
 
-    def at_once(self, job: Callable[[], _T], then: Callable[[_T], None]) -> None:
-        then(job())
-
-    in_order = at_once
-
-    def finish(self) -> None:
-        """It is done."""
+    def in_order(self, job: Job[_T], then: Then[_T]) -> None:
+        run_now(then(run_now(job())))
 
 
 def one(seed: int) -> None:
@@ -283,11 +276,11 @@ def one(seed: int) -> None:
         store = SyncerStore(folder / "state", durable=False)
         syncer_state = SyncerState(_RULES, store, snapshots=None)
         syncer = Syncer(
-            _RULES, cast("Hub", script), syncer_state, emit=emit, now=lambda: script.now_s,
-            work=_Inline(),
+            _RULES, cast("Hub", script), syncer_state, _Inline(lambda: None),
+            emit=emit, now=lambda: script.now_s, phases=Phases(emit, {}),
         )  # fmt: skip
         script.syncer = syncer
-        syncer.run("fuzz:0")
+        run_now(syncer.run("fuzz:0"))
         syncer_state.close()
     assert script.is_welcome, "an honest learner was not let in at the end"
     assert lines < 5000

@@ -34,6 +34,7 @@ from chaoslab.diloco.model.encodings import Codec, MalformedPayload
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import Bytes
@@ -282,7 +283,9 @@ class Messenger:
                 pb.FromLearner(epoch=self.epoch, push=header),
                 payload,
                 ("push", fragment, number),
-                partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
+                lambda: run_now(
+                    self._phases.reach(Phase.PUSH, round=pull.round, fragment=fragment)
+                ),
             )
         self._emit(
             LearnerPushed,
@@ -318,7 +321,7 @@ class Messenger:
         if connection is not None:
             begun = pb.Checkpoint(request=request)
             connection.send(pb.FromLearner(epoch=epoch, checkpoint=begun))
-        self._phases.reach(Phase.DONATE)
+        run_now(self._phases.reach(Phase.DONATE))
 
     def _send_payload(
         self,

@@ -38,6 +38,7 @@ from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -295,7 +296,7 @@ class Learner:
         data = self._replica.adopt(adoption)
         if data is not None:
             place = {"fragment": adoption.fragment, "version": adoption.version}
-            self._phases.reach(Phase.ADOPT, **place)
+            run_now(self._phases.reach(Phase.ADOPT, **place))
             self._say(LearnerAdopted, epoch=self._messenger.epoch, **data)
 
     # ------------------------------------------------------------ reports and checkpoints

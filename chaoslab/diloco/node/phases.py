@@ -11,12 +11,28 @@ no time. Most protocol errors occur between two steps that belong together; the 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import PhaseReached
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.hooks import Hooks
+
+
+class Points(Protocol):
+    """Points of one node: `Phases`, or those of a simulated one."""
+
+    async def reach(
+        self,
+        phase: Phase,
+        *,
+        round: int | None = None,  # noqa: A002 - as the payload calls it
+        fragment: int | None = None,
+        version: int | None = None,
+    ) -> None:
+        """Report that the point is reached, if it is watched; return when its wait is over."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +57,7 @@ class Phases:
         hooks.on("watch", self._watch)
         hooks.on("go", self._go)
 
-    def reach(
+    async def reach(
         self,
         phase: Phase,
         *,
@@ -49,7 +65,7 @@ class Phases:
         fragment: int | None = None,
         version: int | None = None,
     ) -> None:
-        """Report that the point is reached, if it is watched; return when its wait is over."""
+        """See `Points.reach`."""
         if phase not in self._watched:
             return
         with self._lock:

@@ -9,10 +9,9 @@ A snapshot is written atomically. A second one with the same number of committed
 first. Needs numpy only, so the syncer never imports JAX.
 """
 
-import math
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +51,7 @@ def write_snapshot(
         if array.dtype != np.float32:
             raise SnapshotError(f"tensor {name!r}: must be float32, got {array.dtype}")
     make_folder(directory, durable=True)
-    path = directory / f"{committed_tokens:015d}.npz"
+    path = _path(directory, committed_tokens)
     entries = {f"{_TENSOR}{name}": array for name, array in tensors.items()}
     with atomic_write(path, durable=True) as file, os.fdopen(os.dup(file.fileno()), "wb") as writer:
         np.savez(
@@ -65,41 +64,20 @@ def write_snapshot(
     return path
 
 
-class SnapshotSchedule:
-    """Times of snapshots: `every` committed tokens; or, in a training of unknown length, `kept` to
-    `2 * kept`, evenly spread; or none.
+class SnapshotFiles:
+    """Snapshots of a directory, as `snapshot_schedule` asks for them."""
 
-        ················   one for each merge, until there are `2 * kept`
-        · · · · · · · ·    then every second one is removed, and the distance doubles
-    """
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
-    def __init__(self, directory: Path, *, every: int | None, kept: int | None) -> None:
-        """Continues with the snapshots that an earlier process left in the directory."""
-        self.directory, self._every, self._kept = directory, every, kept
-        self._distance_tokens = 0.0
-        self._next_tokens = 0.0 if every or kept else math.inf
-        there = _snapshot_files(directory)
-        if kept and not every and there:
-            newest_tokens = int(there[-1].stem)
-            self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
-            self._next_tokens = newest_tokens + self._distance_tokens
+    def tokens(self) -> list[int]:
+        """See `Snapshots.tokens`."""
+        return [int(path.stem) for path in _snapshot_files(self._directory)]
 
-    def is_due(self, committed_tokens: float) -> bool:
-        """Whether a snapshot is due at this number of committed tokens."""
-        return committed_tokens >= self._next_tokens
-
-    def written(self, committed_tokens: float) -> None:
-        """Record that one was written; remove every second one if there are too many. OSError."""
-        if self._every:
-            self._next_tokens = (committed_tokens // self._every + 1) * self._every
-        if self._every or not self._kept:
-            return
-        there = _snapshot_files(self.directory)
-        if len(there) >= 2 * self._kept:
-            for path in there[1:-1:2]:
-                path.unlink()
-            self._distance_tokens = committed_tokens / self._kept
-        self._next_tokens = committed_tokens + self._distance_tokens
+    def remove(self, tokens: Iterable[int]) -> None:
+        """See `Snapshots.remove`."""
+        for one in tokens:
+            _path(self._directory, one).unlink()
 
 
 def snapshot_paths(directory: Path) -> list[Path]:
@@ -129,3 +107,7 @@ def read_snapshot(path: Path) -> Snapshot:
 
 def _snapshot_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("*.npz") if path.stem.isdecimal())
+
+
+def _path(directory: Path, committed_tokens: int) -> Path:
+    return directory / f"{committed_tokens:015d}.npz"

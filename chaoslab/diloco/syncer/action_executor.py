@@ -1,7 +1,7 @@
 """Execution of the policy's actions: messages to learners, merges, and events.
 
     Policy ── actions ──► ActionExecutor ─┬─► Sessions ══► learners      (`messages`)
-                                ▲         ├─► Commits ─► SyncerState: merge, disk (`work`)
+                                ▲         ├─► Commits ─► TrainingState: merge, disk (`work`)
                                 │         └─► events       │
                                 └──────── announce ◄───────┘
 
@@ -24,7 +24,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import (
@@ -45,8 +45,8 @@ from chaoslab.diloco.syncer.decisions import (
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
-from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.syncer.training_state import Publication, TrainingState
+from chaoslab.diloco.syncer.work import Jobs
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 DRAIN_S = 20.0
@@ -59,12 +59,12 @@ class ActionExecutor:
     def __init__(
         self,
         policy: Policy,
-        syncer_state: SyncerState,
+        syncer_state: TrainingState,
         sessions: Sessions,
-        work: Work,
+        work: Jobs,
         writes: DiskWrites,
         *,
-        phases: Phases,
+        phases: Points,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
@@ -174,12 +174,12 @@ class ActionExecutor:
         request = pb.CheckpointRequest(request=action.request, versions=versions)
         self._sessions.send(epoch, pb.ToLearner(epoch=epoch, checkpoint_request=request))
 
-    def _announce(self, action: Merge, publication: Publication) -> None:
+    async def _announce(self, action: Merge, publication: Publication) -> None:
         """Publish a merge that is on disk, and report it."""
         for number, member in enumerate(self._policy.membership.members):
             self._publish(member, publication)
             if number == 0:
-                self._phases.reach(Phase.PUBLISH, **action.place)
+                await self._phases.reach(Phase.PUBLISH, **action.place)
         self._policy.rounds.published(self._now(), action)
         self._emit(
             RoundMerged,

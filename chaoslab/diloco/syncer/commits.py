@@ -5,31 +5,30 @@
                     │ └─┘ tried again (`disk_writes`); syncer.freed when it succeeds
                     └──────────── the next one ──────────────┘
 
-Only what is on disk is published. The syncer keeps serving meanwhile: all of this is done on the
-thread of `work` that keeps the order. A fragment has no further round before its version is
+Only what is on disk is published. The syncer keeps serving meanwhile: all of this are jobs of
+`work` in order. A fragment has no further round before its version is
 published, so at most one merge of each fragment is under way. Nothing is written before the merge
 that was written last has been announced: of those on disk a process that is killed leaves at most
 one that was not announced, which the next process reports (`SyncerState.restore`).
 """
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import asdict, replace
+from typing import Any
 
 from chaoslab.core.payloads import PushBounded, RoundStored
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.messages import identity
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import MergeInput
 from chaoslab.diloco.syncer.resume import commit_record
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
-from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.syncer.training_state import MergeInput, Publication, TrainingState
+from chaoslab.diloco.syncer.work import Jobs, Stage
 
 _CLOSING_S = 0.1
 """Seconds after which it is seen that the syncer ends."""
@@ -41,12 +40,12 @@ class Commits:
     def __init__(
         self,
         policy: Policy,
-        syncer_state: SyncerState,
-        work: Work,
+        syncer_state: TrainingState,
+        work: Jobs,
         writes: DiskWrites,
         *,
-        announce: Callable[[Merge, Publication], None],
-        phases: Phases,
+        announce: Callable[[Merge, Publication], Coroutine[Any, Any, None]],
+        phases: Points,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
@@ -59,7 +58,7 @@ class Commits:
         self._phases = phases
         self._emit = emit
         self._now = now
-        self._announced = threading.Event()
+        self._announced = work.flag()
         """Whether all that is on disk was announced."""
         self._announced.set()
         self._is_reserving = False
@@ -83,7 +82,7 @@ class Commits:
             lambda: self._writes.attempt(
                 lambda: self._syncer_state.snapshot(committed_tokens=tokens, round_=action.round)
             ),
-            lambda _: None,
+            _do_nothing,
         )
 
     def reserve(self) -> None:
@@ -93,28 +92,30 @@ class Commits:
             return
         self._is_reserving = True
 
-        def reserve() -> None:
+        async def reserve() -> None:
             with suppress(StillRefused):  # a syncer that ends assigns no more numbers
-                self._writes.retry(lambda: self._syncer_state.reserve(numbers))
+                await self._writes.retry(lambda: self._syncer_state.reserve(numbers))
 
-        def reserved(_: None) -> None:
+        async def reserved(_: None) -> None:
             self._is_reserving = False
 
         self._work.in_order(reserve, reserved)
 
-    def _committed(self, action: Merge, publication: Publication) -> None:
+    async def _committed(self, action: Merge, publication: Publication) -> None:
         self._writes.waiting -= 1
         self._syncer_state.publish(publication, action.contributions)
-        self._announce(action, publication)
+        await self._announce(action, publication)
         self._announced.set()
 
-    # ------------------------------------------------------------ on the thread that keeps order
+    # ------------------------------------------------------------ jobs in order
 
-    def _commit(
-        self, action: Merge, given: MergeInput, line: CommitRecord
+    async def _commit(
+        self, action: Merge, given: MergeInput[Any], line: CommitRecord
     ) -> tuple[Merge, Publication]:
-        self._phases.reach(Phase.QUORUM, **action.place)
-        state, cosines = self._syncer_state.merge(action.fragment, given)
+        await self._phases.reach(Phase.QUORUM, **action.place)
+        state, cosines = await self._work.stage(
+            Stage.MERGE, lambda: self._syncer_state.merge(action.fragment, given)
+        )
         compared = tuple(replace(one, cosine=cosines[one.epoch]) for one in action.contributions)
         action, line = replace(action, contributions=compared), replace(line, contributors=compared)
         for contribution, excess in zip(given.contributions, given.excesses, strict=True):
@@ -126,18 +127,26 @@ class Commits:
                     fragment=action.fragment,
                     **asdict(excess),
                 )
-        self._phases.reach(Phase.BEFORE_WRITE, **action.place)
-        self._await_announcement()
-        took_s = self._writes.retry(lambda: self._syncer_state.store(line, state))
+        await self._phases.reach(Phase.BEFORE_WRITE, **action.place)
+        await self._await_announcement()
+        took_s = await self._writes.retry(lambda: self._syncer_state.store(line, state))
         self._announced.clear()
         self._emit(RoundStored, **action.place, took_s=took_s)
-        self._phases.reach(Phase.WRITTEN, **action.place)
-        return action, self._syncer_state.publication(
-            action.fragment, version=line.version, round_=action.round
+        await self._phases.reach(Phase.WRITTEN, **action.place)
+        publication = await self._work.stage(
+            Stage.PUBLISH,
+            lambda: self._syncer_state.publication(
+                action.fragment, version=line.version, round_=action.round
+            ),
         )
+        return action, publication
 
-    def _await_announcement(self) -> None:
+    async def _await_announcement(self) -> None:
         """Wait for the announcement before; a syncer that ends announces the rest at once."""
-        while not self._announced.wait(_CLOSING_S):
-            if self._work.closing.is_set():
+        while not await self._announced.wait(_CLOSING_S):
+            if self._work.is_closing:
                 return
+
+
+async def _do_nothing(_: None) -> None:
+    pass

@@ -22,7 +22,7 @@ from chaoslab.diloco.syncer.decisions import (
     Progress,
     Welcome,
 )
-from chaoslab.diloco.syncer.syncer_state import Publication
+from chaoslab.diloco.syncer.training_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 # ---------------------------------------------------------------- from learners

@@ -4,14 +4,9 @@
 """
 
 import argparse
-import errno
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-from chaoslab.core.payloads import SyncerBlocked
-from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.settings import Settings
@@ -19,9 +14,6 @@ from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens
 from chaoslab.diloco.wire.tls import Tls, add_tls_options, tls_of
 
-T = TypeVar("T")
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PATIENCE_S = 20.0
 _AGAIN_S = 0.2
 
@@ -84,21 +76,6 @@ def former_address(file: Path, asked: str) -> str:
     make_folder(file.parent, durable=True)
     known = file.read_text() if file.exists() else ""
     return known if known and asked.endswith(":0") else asked
-
-
-def retry_while_disk_full(make: Callable[[], T], emit: Emit) -> T:
-    """Result of `make`, retried while the disk is full."""
-    is_known = False
-    while True:
-        try:
-            return make()
-        except OSError as error:
-            if error.errno not in _FULL:
-                raise
-            if not is_known:
-                emit(SyncerBlocked, waiting=0, reason=str(error.strerror))
-            is_known = True
-            time.sleep(_AGAIN_S)
 
 
 def listen(hub: Hub, file: Path) -> str:

@@ -14,17 +14,15 @@ from dataclasses import asdict
 
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.protocol import PushRefusal
-from chaoslab.diloco.model.encodings import MalformedPayload, NotFinite
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.decisions import Offer
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import Update
 from chaoslab.diloco.syncer.rejections import Rejections
 from chaoslab.diloco.syncer.seeding import Seeding
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.syncer_state import SyncerState
-from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.syncer.training_state import TrainingState, Update
+from chaoslab.diloco.syncer.work import Jobs
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -34,9 +32,9 @@ class PushHandler:
     def __init__(
         self,
         policy: Policy,
-        syncer_state: SyncerState,
+        syncer_state: TrainingState,
         sessions: Sessions,
-        work: Work,
+        work: Jobs,
         *,
         rejections: Rejections,
         seeding: Seeding,
@@ -74,7 +72,7 @@ class PushHandler:
         else:
             self._examined[session].add(offer.round)
             self._work.at_once(
-                lambda: self._examine(push, payload),
+                lambda: self._syncer_state.examine(push, payload),
                 lambda found: self._take(session, epoch, offer, found),
             )
 
@@ -88,17 +86,9 @@ class PushHandler:
 
     # ------------------------------------------------------------ for a round
 
-    def _examine(self, push: pb.Push, payload: memoryview | None) -> Update | PushRefusal:
-        """The outer gradient of a push, or why it is refused; on any thread."""
-        try:
-            fragment = self._syncer_state.fragment(push.fragment)
-            return self._syncer_state.pushes.examine(fragment, push.codec, payload)
-        except NotFinite:
-            return PushRefusal.NOT_FINITE
-        except MalformedPayload:
-            return PushRefusal.MALFORMED
-
-    def _take(self, session: int, epoch: int, offer: Offer, found: Update | PushRefusal) -> None:
+    async def _take(
+        self, session: int, epoch: int, offer: Offer, found: Update | PushRefusal
+    ) -> None:
         """Keep an examined push for its round, if it may still be merged."""
         self._examined[session].discard(offer.round)
         member = self._sessions.member(session)

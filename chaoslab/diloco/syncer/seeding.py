@@ -1,8 +1,8 @@
 """Initial parameters: from the learner that was asked for them to the beginning of the training.
 
-    fragment ─► SyncerState ─► once all are there: disk, tried again while it refuses ─► seeded
+    fragment ─► TrainingState ─► once all are there: disk, tried again while it refuses ─► seeded
 
-For the syncer's main thread; what takes long is done on the thread of `work` that keeps the order.
+For the syncer's main thread; what takes long are jobs of `work` in order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,8 +13,8 @@ from chaoslab.diloco.syncer.decisions import Action
 from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rejections import Rejections
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
-from chaoslab.diloco.syncer.work import Work
+from chaoslab.diloco.syncer.training_state import Publication, TrainingState
+from chaoslab.diloco.syncer.work import Jobs
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -24,8 +24,8 @@ class Seeding:
     def __init__(
         self,
         policy: Policy,
-        syncer_state: SyncerState,
-        work: Work,
+        syncer_state: TrainingState,
+        work: Jobs,
         writes: DiskWrites,
         *,
         rejections: Rejections,
@@ -50,22 +50,23 @@ class Seeding:
             lambda: self._take(push.fragment, payload), lambda found: self._seeded(epoch, found)
         )
 
-    def _take(
+    async def _take(
         self, fragment: int, payload: memoryview | None
     ) -> Sequence[Publication] | MalformedPayload:
         try:
-            found = self._syncer_state.take_initial(fragment, payload, self._writes.retry)
+            if not self._syncer_state.take_initial(fragment, payload):
+                return ()
+            await self._writes.retry(self._syncer_state.begin)
         except MalformedPayload as error:
             return error
         except StillRefused:  # the syncer ends before a training has begun
             return ()
-        if found:
-            self._writes.attempt(
-                lambda: self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
-            )
-        return found
+        await self._writes.attempt(
+            lambda: self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
+        )
+        return self._syncer_state.first_publications()
 
-    def _seeded(self, epoch: int, found: Sequence[Publication] | MalformedPayload) -> None:
+    async def _seeded(self, epoch: int, found: Sequence[Publication] | MalformedPayload) -> None:
         """Begin the training if `found` has all fragments."""
         if isinstance(found, MalformedPayload):
             if self._policy.versions:  # those of another learner came to the disk meanwhile

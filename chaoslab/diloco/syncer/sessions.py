@@ -8,17 +8,61 @@ Messages to a member without a stream are dropped. When memberships begin and en
 elsewhere. For the syncer's main thread.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from typing import Protocol
 
+from chaoslab.core.events import Json
+from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.syncer.decisions import Member
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.wire.identity import Refusals
+from chaoslab.diloco.wire.mailbox import Arrival
+
+
+class StreamPings(Protocol):
+    """Pings of one stream, and how its link is measured: `wire.pings`, or of a simulated one."""
+
+    @property
+    def meter(self) -> Meter:
+        """What measures its link."""
+        ...
+
+    @property
+    def queue(self) -> Mapping[str, Json]:
+        """What waits to be sent, as `link.measured` says it."""
+        ...
+
+    def ping(self) -> None:
+        """Send one."""
+        ...
+
+    def use_meter(self, meter: Meter) -> None:
+        """Measure by this one from now on."""
+        ...
+
+
+class Streams(Protocol):
+    """The syncer's end of all streams: `wire.hub.Hub`, or that of a simulation."""
+
+    refusals: Refusals
+
+    async def next_arrival(self, wait_s: float) -> Arrival[pb.FromLearner] | None:
+        """What has arrived first; None if nothing does so long, or something else is to be done."""
+        ...
+
+    def admit(self, session: int, payload_bytes_max: int | None = None) -> None: ...
+    def send(self, session: int, message: pb.ToLearner) -> None: ...
+    def send_payload(
+        self, session: int, message: pb.ToLearner, payload: memoryview, *, key: Hashable
+    ) -> None: ...
+    def close(self, session: int, final_message: pb.ToLearner | None = None) -> None: ...
+    def pings(self, session: int) -> StreamPings | None: ...
 
 
 class Sessions:
     """Streams whose hello was accepted."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Streams) -> None:
         self._hub = hub
         self._members: dict[int, Member] = {}
         """session -> the membership that began on it, ended or not, until the stream ends"""

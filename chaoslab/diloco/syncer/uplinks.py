@@ -15,7 +15,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.syncer.sessions import Streams
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Uplink:
 class Uplinks:
     """Links of all learners. For the syncer's main thread."""
 
-    def __init__(self, hub: Hub, emit: Emit, now_s: float) -> None:
+    def __init__(self, hub: Streams, emit: Emit, now_s: float) -> None:
         self._hub = hub
         self._emit = emit
         self._by_learner: dict[str, _Uplink] = {}

@@ -17,6 +17,7 @@ Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting F
 learner defers it until it holds the base version.
 """
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -132,6 +133,13 @@ class Hub:
         listener.start(int(server.add_insecure_port("127.0.0.1:0")))
         self._tls_listener = listener
         return listener.port
+
+    async def next_arrival(self, wait_s: float) -> Arrival[pb.FromLearner] | None:
+        """The oldest of `arrivals`; None if nothing arrives for so long, or `wake` is called."""
+        try:
+            return self.arrivals.get(timeout=wait_s)
+        except queue.Empty:
+            return None
 
     def admit(self, session: int, payload_bytes_max: int | None = None) -> None:
         """Accept payloads from this session from now on, up to this many bytes each."""

@@ -10,7 +10,14 @@ from chaoslab.core.events import Json
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer import options, policy, program, syncer_state
+from chaoslab.diloco.syncer import (
+    options,
+    policy,
+    program,
+    syncer,
+    syncer_state,
+    training_state,
+)
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.commit_log import Reserved
 from chaoslab.diloco.syncer.decisions import (
@@ -30,8 +37,9 @@ from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.tally import Tally
+from chaoslab.diloco.syncer.training_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.selftest.mutants import VICTIM, Part, flag, start_named
@@ -278,14 +286,14 @@ MUTANTS = {
     "blind_syncer": [Part(policy, "Membership", BlindMembership)],
     "bursting_syncer": [Part(policy, "Rounds", BurstingRounds)],
     "careless_syncer": [Part(program, "SyncerStore", CarelessStore)],
-    "deaf_syncer": [Part(program, "Policy", DeafPolicy)],
+    "deaf_syncer": [Part(syncer, "Policy", DeafPolicy)],
     "double_merger": [Part(policy, "Rounds", DoubleRounds)],
     "forgetful_syncer": [Part(program, "SyncerState", ForgetfulState)],
-    "hasty_syncer": [Part(program, "Policy", HastyPolicy)],
+    "hasty_syncer": [Part(syncer, "Policy", HastyPolicy)],
     "idle_syncer": [Part(syncer_state, "outer_step", no_outer_step)],
     "keeping_syncer": [
         Part(policy, "Membership", KeepingMembership),
-        Part(program, "Sessions", KeepingSessions),
+        Part(syncer, "Sessions", KeepingSessions),
     ],
     "losing_syncer": [Part(policy, "Rounds", LosingRounds)],
     "padded_syncer": [Part(policy, "Rounds", PaddedRounds)],
@@ -293,8 +301,8 @@ MUTANTS = {
     "patient_syncer": [Part(policy, "Rounds", PatientRounds)],
     "rare_syncer": [Part(policy, "Rounds", RareRounds)],
     "replaying_syncer": [Part(policy, "Rounds", ReplayingRounds)],
-    "rewound_syncer": [Part(syncer_state, "restore_policy", go_back)],
-    "two_faced_syncer": [Part(program, "ActionExecutor", TwoFacedExecutor)],
+    "rewound_syncer": [Part(training_state, "restore_policy", go_back)],
+    "two_faced_syncer": [Part(syncer, "ActionExecutor", TwoFacedExecutor)],
     "unfair_syncer": [Part(policy, "Contribution", UnfairContribution)],
     "uphill_syncer": [Part(syncer_state, "outer_step", uphill)],
 }

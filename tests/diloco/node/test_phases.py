@@ -11,6 +11,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from tests.diloco.hand_learner import Told
 
 PATIENCE_S = 60.0
@@ -44,9 +45,9 @@ def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
     node.ask("watch", phase="quorum")
     node.ask("watch")  # no more
     node.ask("watch", phase="written")
-    node.phases.reach(Phase.QUORUM, round=3)
-    node.phases.reach(Phase.WRITTEN, round=3, fragment=1)
-    node.phases.reach(Phase.WRITTEN, round=4, fragment=0)
+    run_now(node.phases.reach(Phase.QUORUM, round=3))
+    run_now(node.phases.reach(Phase.WRITTEN, round=3, fragment=1))
+    run_now(node.phases.reach(Phase.WRITTEN, round=4, fragment=0))
     assert node.told.of(Kind.PHASE_REACHED) == [
         {
             "node": "syncer",
@@ -64,7 +65,7 @@ def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
 )
 def test_a_held_point_waits_for_the_word(node: Node, wait_s: float, word: str) -> None:
     node.ask("watch", phase="publish", wait_s=wait_s)
-    waiting = in_thread(lambda: node.phases.reach(Phase.PUBLISH))
+    waiting = in_thread(lambda: run_now(node.phases.reach(Phase.PUBLISH)))
     assert node.told.wait(Kind.PHASE_REACHED)["is_waiting"]
     assert waiting.is_alive()
     node.ask(word)
@@ -74,6 +75,6 @@ def test_a_held_point_waits_for_the_word(node: Node, wait_s: float, word: str) -
 
 def test_a_held_point_lets_go_by_itself_when_its_time_is_over(node: Node) -> None:
     node.ask("watch", phase="push", wait_s=0.05)
-    waiting = in_thread(lambda: node.phases.reach(Phase.PUSH))
+    waiting = in_thread(lambda: run_now(node.phases.reach(Phase.PUSH)))
     waiting.join(PATIENCE_S)
     assert not waiting.is_alive()

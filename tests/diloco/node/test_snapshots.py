@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from chaoslab.diloco.node.snapshot_schedule import SnapshotSchedule
 from chaoslab.diloco.node.snapshots import (
     Snapshot,
     SnapshotError,
-    SnapshotSchedule,
+    SnapshotFiles,
     read_snapshot,
     snapshot_paths,
     write_snapshot,
@@ -95,7 +96,7 @@ def test_the_syncer_and_its_snapshots_need_no_jax():
 
 
 def thinned(directory: Path) -> SnapshotSchedule:
-    return SnapshotSchedule(directory, every=None, kept=10)
+    return SnapshotSchedule(SnapshotFiles(directory), every=None, kept=10)
 
 
 def train(directory, thinning, tokens):

@@ -7,14 +7,19 @@ from typing import Any, cast
 
 from chaoslab.core.events import Payload
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.pushes import MergeInput
-from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.syncer.training_state import (
+    MergeInput,
+    Publication,
+    TrainingState,
+    Update,
+)
 from chaoslab.diloco.syncer.work import Work
 from tests.diloco.syncer.test_work import finish, new_inbox
 
@@ -24,11 +29,11 @@ GIVEN = Contribution(
     learner="learner-0", incarnation=1, epoch=4, step=9, c_steps=9, c_tokens=90, weight=900.0,
     tokens_from=0, tokens_to=90,
 )  # fmt: skip
-NOTHING = MergeInput(contributions=(), updates=(), excesses=(), median=1.0)
+NOTHING: MergeInput[Update] = MergeInput(contributions=(), updates=(), excesses=(), median=1.0)
 
 
 class Disk:
-    """What Commits uses of a SyncerState, without parameters."""
+    """What Commits uses of a TrainingState, without parameters."""
 
     def __init__(self) -> None:
         self.stored: list[int] = []
@@ -67,7 +72,7 @@ def begun(
 ) -> Commits:
     """Merges of two fragments, given one after the other."""
 
-    def announce(action: Merge, _: Publication) -> None:
+    async def announce(action: Merge, _: Publication) -> None:
         announced.append(action.fragment)
         if given is not None:
             given.extend(action.contributions)
@@ -75,8 +80,8 @@ def begun(
     def emit(said: type[Payload], /, **fields: Any) -> None: ...
 
     commits = Commits(
-        Policy(Settings(learners=("learner-0",))), cast("SyncerState", disk), work,
-        DiskWrites(work.closing, emit=emit, now=lambda: 0.0),
+        Policy(Settings(learners=("learner-0",))), cast("TrainingState", disk), work,
+        DiskWrites(work, emit=emit, now=lambda: 0.0),
         announce=announce, phases=Phases(emit, {}), emit=emit, now=lambda: 0.0,
     )  # fmt: skip
     for fragment in (0, 1):
@@ -92,15 +97,15 @@ def test_of_the_merges_on_disk_at_most_one_was_not_announced() -> None:
     assert not disk.has_two.wait(TOO_EARLY_S), "both are on disk, and nobody heard of either"
     finish(work, inbox, announced, 2)
     assert announced == disk.stored == [0, 1]
-    work.close()
+    run_now(work.close())
 
 
 def test_a_syncer_that_ends_writes_and_announces_what_it_merged() -> None:
     disk, announced = Disk(), list[int]()
     work = Work(new_inbox().wake)
     commits = begun(disk, work, announced)
-    work.close()
-    work.finish()
+    run_now(work.close())
+    run_now(work.finish())
     assert announced == disk.stored == [0, 1]
     assert commits.is_empty
 
@@ -109,6 +114,6 @@ def test_what_is_stored_and_announced_says_the_direction_of_each_contribution() 
     disk, given = Disk(), list[Contribution]()
     work = Work(new_inbox().wake)
     begun(disk, work, [], given)
-    work.close()
-    work.finish()
+    run_now(work.close())
+    run_now(work.finish())
     assert disk.given == given == [replace(GIVEN, cosine=0.25)] * 2

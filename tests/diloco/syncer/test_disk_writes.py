@@ -3,7 +3,6 @@
 The disk refuses for real: something else is in the place of a file or of a folder.
 """
 
-import threading
 import time
 from pathlib import Path
 
@@ -13,10 +12,12 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
-from chaoslab.diloco.syncer import disk_writes, syncer_state
+from chaoslab.diloco.node.waits import run_now
+from chaoslab.diloco.syncer import disk_writes, training_state
 from chaoslab.diloco.syncer.commit_log import HasBegun
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire import wire_pb2 as pb
 from tests.diloco.hand_learner import (
     SIZES,
@@ -155,9 +156,9 @@ def test_a_training_that_another_process_began_is_no_matter_of_waiting(tmp_path:
     first = {fragment: tensors(fragment, 0) for fragment in SHAPES}
     SyncerStore(tmp_path).begin(SPECS, first)
     told, store = Told(), SyncerStore(tmp_path)
-    writes = DiskWrites(threading.Event(), emit=told.emit, now=time.monotonic)
+    writes = DiskWrites(Work(lambda: None), emit=told.emit, now=time.monotonic)
     with pytest.raises(HasBegun):
-        writes.retry(lambda: store.begin(SPECS, first))
+        run_now(writes.retry(lambda: store.begin(SPECS, first)))
     assert not told.of(Kind.SYNCER_BLOCKED)
 
 
@@ -169,6 +170,6 @@ def test_a_syncer_whose_numbers_are_refused_for_good_ends_with_its_final_state(
 ) -> None:
     with running_syncer(tmp_path) as syncer:
         (tmp_path / "state" / ".reserved.json.partial").mkdir()
-        monkeypatch.setattr(syncer_state, "_LEFT_LEAST", 10**6)  # more are due at once
+        monkeypatch.setattr(training_state, "_LEFT_LEAST", 10**6)  # more are due at once
         syncer.told.wait(Kind.SYNCER_BLOCKED)
     assert syncer.told.wait(Kind.SYNCER_FINAL)["versions"] == {}

@@ -14,7 +14,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import specs_to_json
-from chaoslab.diloco.syncer import program
+from chaoslab.diloco.syncer import syncer as syncer_module
 from chaoslab.diloco.syncer.program import main
 from chaoslab.diloco.wire import wire_pb2 as pb
 from tests.diloco.hand_learner import (
@@ -228,7 +228,7 @@ def test_a_learner_whose_socket_closes_is_dropped_at_once(
 def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    monkeypatch.setattr(syncer_module, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
         wedged, healthy = joined(syncer), joined(syncer, "learner-1")
         wedged.train(2)
@@ -363,7 +363,7 @@ def test_a_push_that_comes_twice_while_it_is_decoded_counts_once(
 def test_a_push_whose_member_is_dropped_while_it_is_decoded_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    monkeypatch.setattr(syncer_module, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
         learner = joined(syncer)
         examine = syncer.syncer_state.pushes.examine = Gated(syncer.syncer_state.pushes.examine)
@@ -408,7 +408,7 @@ def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_p
 def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "_PAUSED_S", math.inf)
+    monkeypatch.setattr(syncer_module, "_PAUSED_S", math.inf)
     with running_syncer(tmp_path) as syncer:
         learner = joined(syncer)
         pull = learner.pulled()

@@ -11,7 +11,8 @@ from chaoslab.diloco.model.fragments import FloatArray, Fragment, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.merge import squares_of
-from chaoslab.diloco.syncer.pushes import MergeInput, Pushes
+from chaoslab.diloco.syncer.pushes import DecodedUpdate, Pushes
+from chaoslab.diloco.syncer.training_state import MergeInput
 
 FRAGMENT = Fragment(
     0,
@@ -48,7 +49,7 @@ def merge(round_: int, epochs: Sequence[int], *, steps: int = 4) -> Merge:
     )  # fmt: skip
 
 
-def merged(pushes: Pushes, round_: int, *values: FloatArray) -> MergeInput:
+def merged(pushes: Pushes, round_: int, *values: FloatArray) -> MergeInput[DecodedUpdate]:
     """Push these in one round, by epochs 1, 2, …; what is merged."""
     epochs = range(1, len(values) + 1)
     for epoch, value in zip(epochs, values, strict=True):

@@ -2,9 +2,12 @@
 
 import queue
 import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.syncer.work import Work
 from chaoslab.diloco.wire.mailbox import Gate, Inbox
 
@@ -14,57 +17,74 @@ def finish(work: Work, inbox: Inbox[str], found: list[int], count: int) -> None:
     while len(found) < count:
         with pytest.raises(queue.Empty):
             inbox.get(timeout=60)
-        work.finish()
+        run_now(work.finish())
 
 
 def new_inbox() -> Inbox[str]:
     return Inbox(items_max=10, bytes_max=10)
 
 
+def collecting(found: list[int]) -> Callable[[int], Coroutine[Any, Any, None]]:
+    async def then(result: int) -> None:
+        found.append(result)
+
+    return then
+
+
 def test_results_come_to_the_thread_that_finishes_and_wake_its_inbox() -> None:
     inbox, where, found = new_inbox(), [], []
     work = Work(inbox.wake)
 
-    def then(result: int) -> None:
+    async def then(result: int) -> None:
         where.append(threading.current_thread())
         found.append(result)
 
     work.at_once(lambda: 7, then)
     finish(work, inbox, found, 1)
     assert (found, where) == ([7], [threading.current_thread()])
-    work.close()
+    run_now(work.close())
 
 
 def test_jobs_in_order_wait_for_each_other_and_not_for_those_at_once() -> None:
-    inbox, found = new_inbox(), []
+    inbox, found = new_inbox(), list[int]()
     work = Work(inbox.wake)
-    go, done = threading.Event(), []
-    work.in_order(lambda: go.wait(60) and done.append(1), lambda _: found.append(1))
-    work.in_order(lambda: done.append(2), lambda _: found.append(2))
-    work.at_once(lambda: done.append(0), lambda _: found.append(0))
+    go, done = threading.Event(), list[int]()
+
+    async def first() -> int:
+        assert go.wait(60)
+        done.append(1)
+        return 1
+
+    async def second() -> int:
+        done.append(2)
+        return 2
+
+    work.in_order(first, collecting(found))
+    work.in_order(second, collecting(found))
+    work.at_once(lambda: done.append(0) or 0, collecting(found))
     finish(work, inbox, found, 1)
     go.set()
     finish(work, inbox, found, 3)
     assert found == done == [0, 1, 2]
-    work.close()
+    run_now(work.close())
 
 
 def test_what_a_job_raises_is_raised_where_it_is_finished() -> None:
     inbox = new_inbox()
     work = Work(inbox.wake)
-    work.at_once(lambda: 1 // 0, lambda _: None)
+    work.at_once(lambda: 1 // 0, collecting([]))
     with pytest.raises(queue.Empty):
         inbox.get(timeout=60)
     with pytest.raises(ZeroDivisionError):
-        work.finish()
-    work.close()
+        run_now(work.finish())
+    run_now(work.close())
 
 
 def test_closing_waits_for_jobs_and_tells_those_that_only_wait() -> None:
-    work, found = Work(lambda: None), []
-    work.in_order(lambda: work.closing.wait(60), found.append)
-    work.close()
-    work.finish()
+    work, found = Work(lambda: None), list[int]()
+    work.in_order(lambda: work.pause(60), collecting(found))
+    run_now(work.close())
+    run_now(work.finish())
     assert found == [True]
 
 
