@@ -86,12 +86,10 @@ measures it."""
 MUTANTS = "selftest.mutants"
 """Programs in the place of the run under test, and fleets: they see what they stand in for."""
 
-POLICY = tuple(
-    f"diloco.syncer.{name}"
-    for name in ("policy", "decisions", "membership", "norms", "resume", "commit_log")
-)
-SIMULATED = ("diloco.settings", "diloco.learner.pace", *POLICY)
-"""What a simulation shares with the run under test: settings, decisions, when steps end."""
+SIMULATED = ("diloco",)
+"""What a simulation shares with the run under test: all that needs no heavy library."""
+HEAVY = ("jax", "optax", "grpc", "numpy")
+"""What no simulation loads."""
 
 STANDARD = {"bisect", "collections", "dataclasses", "enum", "json", "math", "operator", "typing"}
 
@@ -268,6 +266,22 @@ def test_time_comes_from_a_clock_or_the_record() -> None:
         for module, names in imported().items()
         if top(module) in on_virtual_clocks and {"time", "sched"} & set(map(top, names))
     } == {"report.webhook"}, "the calendar time that receivers check"
+
+
+def test_a_simulation_runs_the_real_syncer_and_loads_no_heavy_library() -> None:
+    reached: set[str] = set()
+    left = ["sim.fleet"]
+    while left:
+        if (module := left.pop()) not in reached:
+            reached.add(module)
+            left += map(module_of, own(module))
+    assert "diloco.syncer.syncer" in reached
+    assert [
+        f"{module} imports {name}"
+        for module in sorted(reached)
+        for name in imported()[module]
+        if top(name) in HEAVY
+    ] == []
 
 
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:

@@ -74,12 +74,12 @@ _TIMELINE_SOURCES: Final = (
     "diloco/syncer/decisions.py", "diloco/syncer/membership.py", "diloco/syncer/norms.py",
     "diloco/syncer/policy.py", "diloco/syncer/rounds.py", "diloco/syncer/tally.py",
     "diloco/syncer/transfers.py", "links/effects.py", "sim/chance.py", "sim/clock.py",
-    "sim/counters.py", "sim/messages.py", "sim/pipe.py", "sim/timeline",
+    "sim/counters.py", "sim/pipe.py", "sim/timeline",
 )  # fmt: skip
 
 _POLICY_SOURCES: Final = (
-    "checks", "core", "diloco/learner/pace.py", "diloco/node/checksummed_file.py",
-    "diloco/node/files.py", "diloco/settings.py", "diloco/syncer", "experiments/run_measures.py",
+    "checks", "core", "diloco/learner/pace.py", "diloco/model/encodings.py", "diloco/node",
+    "diloco/settings.py", "diloco/syncer", "diloco/wire", "experiments/run_measures.py",
     "experiments/simulated_runs.py", "faults", "fleet", "links", "plan", "prepare", "record", "run",
     "sim", "undo",
 )  # fmt: skip

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from chaoslab.core.link_meter import MEASURE_S, PING_S
+from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened, Payload
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.sim.chance import Chance
-from chaoslab.sim.messages import HelloMessage
-from chaoslab.sim.meter import Meter
-from chaoslab.sim.pipe import Packet
+from chaoslab.sim.messages import Values, as_bytes
 from chaoslab.sim.process import Process
 from chaoslab.sim.wires import SILENT_S, Party, Stream, ping
 
@@ -54,8 +54,8 @@ class Backoff:
 class Handlers:
     """Callbacks of the connection."""
 
-    hello: Callable[[], HelloMessage]
-    hear: Callable[[object], str | None]
+    hello: Callable[[], pb.FromLearner]
+    hear: Callable[[Received[pb.ToLearner]], str | None]
     """A reason if the stream must end because of the message."""
     repeat: Callable[[], None]
     end: Callable[[str], None]
@@ -69,7 +69,7 @@ class Connection:
     def __init__(self, process: Process, party: Party, handlers: Handlers) -> None:
         self._process, self._party, self._handlers = process, party, handlers
         self._wire = process.world.network.wire(process.name)
-        self.meter = Meter(process.now_s)
+        self.meter = Meter(process.clock.now_s)
         self.backoff = Backoff(
             Chance(process.world.seed, "backoff", process.name, process.incarnation)
         )
@@ -92,18 +92,23 @@ class Connection:
             self._has_rested = False
             self._dial()
 
-    def send(self, message: object, size_bytes: int = 0, *, is_bulk: bool = False) -> None:
+    def send(
+        self, message: pb.FromLearner, payload: Values | None = None, *, is_bulk: bool = False
+    ) -> None:
         """Send it, or lose it if there is no stream; others pass one that is bulk."""
-        if self.stream is not None and size_bytes:
-            self.stream.up(message, size_bytes, is_bulk=is_bulk)
-        elif self.stream is not None:
-            self.stream.up(message)
+        if self.stream is None:
+            return
+        if payload is None:
+            self.stream.up(Received(message, None))
+        else:
+            received = Received(message, as_bytes(payload))
+            self.stream.up(received, payload.size_bytes, is_bulk=is_bulk)
 
-    def close(self, last: object) -> None:
+    def close(self, last: pb.FromLearner) -> None:
         """Send a last message and end."""
         self._is_closing = True
         if self.stream is not None:
-            self.stream.up(last)
+            self.send(last)
             self.stream.close_below("the learner left")
             self.stream = None
 
@@ -129,20 +134,17 @@ class Connection:
             self._note_end(_REFUSED, was_open=False)
             return
         self.stream = world.network.open(self._wire, self._party, syncer)
-        self.stream.meter_below = self.meter
+        self.stream.below.meter = self.meter
         self._opened_s = None
-        self.meter.heard_s = process.now_s
+        self.stream.below.heard_s = process.now_s
         syncer.accept(self.stream)
-        self.stream.up(self._handlers.hello())
+        self.send(self._handlers.hello())
 
-    def hear(self, stream: Stream, message: object, packet: Packet, *, is_payload: bool) -> None:
+    def hear(self, stream: Stream, message: Received[pb.ToLearner]) -> None:
         """A message of the syncer."""
-        if stream is not self.stream:
-            return
-        self.meter.take(self._process.clock.time_s, packet, is_payload=is_payload)
         self._process.do(lambda: self._receive(stream, message))
 
-    def _receive(self, stream: Stream, message: object) -> None:
+    def _receive(self, stream: Stream, message: Received[pb.ToLearner]) -> None:
         if stream is not self.stream:
             return
         if self._opened_s is None:
@@ -196,14 +198,14 @@ class Connection:
         self._probe()
         if stream is not None:
             ping(now_s, stream, is_up=True)
-            if now_s - self.meter.heard_s >= SILENT_S:
+            if now_s - stream.below.heard_s >= SILENT_S:
                 reason = "unavailable: ping timeout"
                 stream.close_below(reason)
                 self.lose(stream, reason)
             elif not self._ticks % _HEARTBEATS:
                 self._handlers.repeat()
         if not self._ticks % _MEASURES:
-            measured = self.meter.read(now_s)
+            measured = self.meter.read().data()
             queued = self._wire.up.waiting
             self._say(LinkMeasured, direction="down", **measured, queued=queued, queued_bytes=0)
 
@@ -212,7 +214,7 @@ class Connection:
         is_reached = syncer is not None and syncer.answers and not self._wire.refused_by
         rtt_s = self._wire.round_trip_s(beside=True) if is_reached else None
         if rtt_s is not None:
-            self.meter.probe(rtt_s)
+            self.meter.probed(rtt_s)
 
     def _say(self, said: type[Payload], /, **fields: Any) -> None:
         process = self._process

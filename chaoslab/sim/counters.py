@@ -11,9 +11,29 @@ import msgspec
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.syncer.decisions import Progress
-from chaoslab.sim.messages import CheckpointMessage, Published
 
 _SMOOTHING = 0.1
+
+
+class Published(msgspec.Struct, frozen=True):
+    """A version of a fragment that has arrived."""
+
+    fragment: int
+    version: int
+    digest: str
+    committed_tokens: int
+    """Committed tokens of the receiver."""
+    loss: float
+    """Loss of the global parameters, by the model."""
+
+
+class Handover(msgspec.Struct, frozen=True):
+    """State of a donor that has arrived."""
+
+    versions: tuple[int, ...]
+    digests: tuple[str, ...]
+    step: int
+    donor: str
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -54,7 +74,7 @@ class Counters:
         """Steps since the fragment was adopted."""
         return self.step - self._steps_at[fragment]
 
-    def take_over(self, given: CheckpointMessage) -> None:
+    def take_over(self, given: Handover) -> None:
         """Continue from a donor's adopted fragments and step, without its work."""
         self.step = given.step
         self.versions, self.digests = list(given.versions), list(given.digests)

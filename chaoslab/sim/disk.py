@@ -6,8 +6,10 @@
 What was written is written: a power cut loses nothing that was flushed, and everything is.
 """
 
+import errno
 import hashlib
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest
@@ -64,7 +66,6 @@ class SyncerDisk:
     reserved: Reserved = field(default_factory=Reserved)
     digests: dict[int, str] = field(default_factory=dict)
     """Digest of each fragment's newest version."""
-    momentum_digests: dict[int, str] = field(default_factory=dict)
     damage: list[tuple[int, float]] = field(default_factory=list)
     """Fragment and largest update of each merge, by which the loss is modelled."""
     snapshots: list["Snapshot"] = field(default_factory=list)
@@ -75,6 +76,27 @@ class SyncerDisk:
         """Version of each fragment, in order."""
         found = latest(self.commit_log)
         return tuple(found[fragment] for fragment in sorted(found))
+
+    def refuse_if_full(self) -> None:
+        """OSError as a write to a full disk gives it."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    # -- snapshots: `diloco.node.snapshot_schedule.Snapshots`
+
+    def tokens(self) -> Sequence[int]:
+        """Committed tokens of each, in order."""
+        return [one.committed_tokens for one in self.snapshots]
+
+    def remove(self, tokens: Iterable[int]) -> None:
+        """Remove some."""
+        gone = set(tokens)
+        self.snapshots = [one for one in self.snapshots if one.committed_tokens not in gone]
+
+    def keep_snapshot(self, snapshot: "Snapshot") -> None:
+        """Keep one, in place of another of as many tokens."""
+        self.remove([snapshot.committed_tokens])
+        self.snapshots.append(snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from chaoslab.sim.counters import Counters, numbered
 from chaoslab.sim.disk import CheckpointFile
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
-from chaoslab.sim.messages import WelcomeMessage
+from chaoslab.sim.messenger import Joined
+from chaoslab.sim.modelled_state import curve
 from chaoslab.sim.process import Act, need
-from chaoslab.sim.publications import curve
 from chaoslab.sim.step_reports import StepReports
 
 
@@ -61,17 +61,17 @@ class Joining:
         learner.saving.begin()
         self._then()
 
-    def rejoin(self, counters: Counters, joined: WelcomeMessage) -> None:
+    def rejoin(self, counters: Counters, joined: Joined) -> None:
         """A further membership while it trains."""
-        self.steps_before_wait = joined.steps_before_wait
+        self.steps_before_wait = joined.settings.steps_before_wait
         self._announce(counters, Source(joined.source), is_new=False)
 
-    def _prepare(self, joined: WelcomeMessage) -> None:
+    def _prepare(self, joined: Joined) -> None:
         """Use its own values: initial ones, and the position of its own checkpoint."""
         self._source = Source(joined.source)
-        self.steps_before_wait = joined.steps_before_wait
+        self.steps_before_wait = joined.settings.steps_before_wait
         counters = self._learner.counters = Counters(
-            joined.fragments,
+            joined.settings.fragments,
             step=joined.step,
             data_position=joined.data_position,
             loss=curve(0.0),

@@ -5,18 +5,18 @@ Learner, Joining, Leaving ──► counters, pace, messenger, saving ──► 
 """
 
 from functools import partial
+from typing import Any
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.pace import Grid
 from chaoslab.diloco.settings import learning_rate
+from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
-from chaoslab.sim.messages import CheckpointMessage, Published
 from chaoslab.sim.messenger import Messenger
 from chaoslab.sim.model import PARAMETERS
-from chaoslab.sim.pipe import Packet
 from chaoslab.sim.process import Act, Process, need
 from chaoslab.sim.saving import Saving
 from chaoslab.sim.wires import Stream
@@ -35,9 +35,6 @@ class Pace(Grid):
         ends_s = max(began_s + takes_s, place_s)
         self._end(place_s, period_s, ends_s - place_s, waited_s=0.0)
         return ends_s
-
-
-_PAYLOADS = (Published, CheckpointMessage)
 
 
 class LearnerProcess(Process):
@@ -138,10 +135,9 @@ class LearnerProcess(Process):
 
     # ---------------------------------------------------------------- its end of streams
 
-    def hear(self, stream: Stream, message: object, packet: Packet) -> None:
+    def hear(self, stream: Stream, message: Received[Any]) -> None:
         """A message of the syncer."""
-        is_payload = isinstance(message, _PAYLOADS)
-        self.messenger.connection.hear(stream, message, packet, is_payload=is_payload)
+        self.messenger.connection.hear(stream, message)
 
     def lose(self, stream: Stream, reason: str) -> None:
         """The stream has ended."""

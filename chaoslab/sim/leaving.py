@@ -5,9 +5,9 @@ stop ─► adopt the last versions, 15 s at most ──────┴─► le
 """
 
 from chaoslab.core.payloads import LearnerFinal, LearnerLeft
+from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
-from chaoslab.sim.messages import StopMessage
 from chaoslab.sim.step_reports import StepReports
 
 _DRAIN_S = 15.0
@@ -22,7 +22,7 @@ class Leaving:
         self._learner, self._reports = learner, reports
         self.reason = ""
         """Reason to leave; empty: none."""
-        self._stop: StopMessage | None = None
+        self._stop: pb.Stop | None = None
 
     @property
     def is_finishing(self) -> bool:
@@ -49,7 +49,7 @@ class Leaving:
 
         self._learner.saving.save_last(counters, go)
 
-    def begin_finish(self, counters: Counters, stop: StopMessage) -> None:
+    def begin_finish(self, counters: Counters, stop: pb.Stop) -> None:
         """Training has ended."""
         self._stop = stop
         self._learner.train_later(_DRAIN_S, lambda: self._account(counters))
@@ -62,8 +62,8 @@ class Leaving:
             return
         self._learner.adopt(counters, lambda: self._end_if_whole(counters, stop))
 
-    def _end_if_whole(self, counters: Counters, stop: StopMessage) -> None:
-        if tuple(counters.versions) == stop.versions:
+    def _end_if_whole(self, counters: Counters, stop: pb.Stop) -> None:
+        if counters.versions == list(stop.versions):
             self._account(counters)
 
     def _account(self, counters: Counters) -> None:

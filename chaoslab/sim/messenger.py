@@ -9,44 +9,46 @@ thread does meanwhile.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple
 
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerFenced, LearnerPushed, UpdateTampered
 from chaoslab.core.protocol import Corruption, Phase
-from chaoslab.diloco.syncer.decisions import Hello, Offer
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.decisions import Offer
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.sim.connection import Connection, Handlers
-from chaoslab.sim.counters import Counters, Snapshot
+from chaoslab.sim.counters import Counters, Handover, Published, Snapshot
 from chaoslab.sim.messages import (
-    CheckpointBegun,
-    CheckpointMessage,
-    CheckpointRequest,
-    Fenced,
-    Goodbye,
-    HelloMessage,
-    InitialMessage,
-    ProgressMessage,
-    Published,
-    PullMessage,
-    PushMessage,
-    RefusedMessage,
-    StopMessage,
-    WelcomeMessage,
-    flat,
+    CheckpointValues,
+    FragmentValues,
+    PushValues,
+    Values,
 )
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.process import Act, Process
 from chaoslab.sim.wires import Party
 
 
+class Joined(NamedTuple):
+    """A membership."""
+
+    source: str
+    settings: Settings
+    data_position: int
+    step: int
+
+
 class Inbox:
     """Messages that arrived since the training thread last looked."""
 
     def __init__(self) -> None:
-        self.joined: WelcomeMessage | None = None
+        self.joined: Joined | None = None
         self.adoptions: dict[int, Published] = {}
-        self.handover: CheckpointMessage | None = None
-        self.stop: StopMessage | None = None
+        self.handover: Handover | None = None
+        self.stop: pb.Stop | None = None
         self.refused: str | None = None
 
 
@@ -82,8 +84,8 @@ class Messenger:
         self._is_member = False
         self._snapshot: Snapshot | None = None
         self._sizes: Sizes | None = None
-        self._pulls: dict[int, PullMessage] = {}
-        self._requests: dict[int, CheckpointRequest] = {}
+        self._pulls: dict[int, pb.Pull] = {}
+        self._requests: dict[int, pb.CheckpointRequest] = {}
 
     # ---------------------------------------------------------------- for the training thread
 
@@ -97,40 +99,48 @@ class Messenger:
     def send_initial(self, fragments: int) -> None:
         """Send the initial parameters to a syncer that asked for them."""
         for fragment in range(fragments):
+            push = pb.Push(fragment=fragment, base_version=-1, codec="f32")
             size_bytes = self._sizes.initial_bytes if self._sizes else 0
-            self.connection.send(InitialMessage(self.epoch, fragment), size_bytes)
+            self.connection.send(self._message(push=push), Values(size_bytes))
 
     def leave(self) -> None:
         """Say goodbye and close."""
-        self.connection.close(Goodbye(self.epoch))
+        self.connection.close(self._message(goodbye=pb.Goodbye()))
 
     # ---------------------------------------------------------------- what arrives
 
-    def _hear(self, message: object) -> str | None:
-        match message:
-            case WelcomeMessage():
+    def _hear(self, received: Received[pb.ToLearner]) -> str | None:
+        message, payload = received.message, received.payload
+        match message.WhichOneof("body"):
+            case "welcome":
                 self._welcome(message)
-            case Published():
-                self._process.work(self._costs.adopt_s, lambda: self._arrive(message))
+            case "fragment" if isinstance(payload, FragmentValues):
+                header = message.fragment
+                published = Published(
+                    header.fragment, header.version, header.digest, header.committed_tokens,
+                    payload.loss,
+                )  # fmt: skip
+                self._process.work(self._costs.adopt_s, lambda: self._arrive(published))
                 return None
-            case PullMessage():
-                self._pulls[message.fragment] = message
+            case "pull":
+                self._pulls[message.pull.fragment] = message.pull
                 self._answer()
-            case CheckpointRequest():
-                self._requests[message.request] = message
+            case "checkpoint_request":
+                self._requests[message.checkpoint_request.request] = message.checkpoint_request
                 self._answer()
-            case CheckpointMessage():
-                self.inbox.handover = message
-            case StopMessage():
-                self.inbox.stop = message
-            case RefusedMessage(reason=reason):
-                self.inbox.refused = reason
+            case "checkpoint" if isinstance(payload, CheckpointValues):
+                given = message.checkpoint
+                self.inbox.handover = Handover(
+                    tuple(given.versions), payload.digests, given.step, given.donor
+                )
+            case "stop":
+                self.inbox.stop = message.stop
+            case "refused":
+                self.inbox.refused = message.refused.reason
                 self._changed()
-                return reason
-            case Fenced(reason=reason):
-                return reason
-            case _:
-                pass
+                return message.refused.reason
+            case "fenced":
+                return message.fenced.reason
         self._changed()
         return None
 
@@ -138,16 +148,17 @@ class Messenger:
         self.inbox.adoptions[published.fragment] = published
         self._changed()
 
-    def _welcome(self, message: WelcomeMessage) -> None:
+    def _welcome(self, message: pb.ToLearner) -> None:
+        welcome = message.welcome
+        rules = Settings.from_json(welcome.settings_json)
         self.epoch, self._is_member = message.epoch, True
-        self.connection.backoff.spread(message.crowd)
-        self._sizes = Sizes(
-            self._costs, fragments=message.fragments, compression=message.compression
-        )
+        self.connection.backoff.spread(len(rules.learners))
+        self._sizes = Sizes(self._costs, fragments=rules.fragments, compression=rules.compression)
         self._sizes.parameters = self._parameters
         self._pulls.clear()
         self._requests.clear()
-        self.inbox.joined, self.inbox.handover = message, None
+        self.inbox.joined = Joined(welcome.source, rules, welcome.data_position, welcome.step)
+        self.inbox.handover = None
         self._report()
 
     def _fenced(self, reason: str) -> None:
@@ -160,20 +171,34 @@ class Messenger:
 
     # ---------------------------------------------------------------- what is sent
 
-    def _hello(self) -> HelloMessage:
+    def _message(self, **body: Any) -> pb.FromLearner:
+        return pb.FromLearner(epoch=self.epoch, **body)
+
+    def _hello(self) -> pb.FromLearner:
         process = self._process
-        versions = self._snapshot.report.versions if self._snapshot else ()
-        hello = Hello(
+        hello = pb.Hello(
             learner=process.name,
             incarnation=process.incarnation,
             process=process.incarnation,
-            versions=versions,
+            specs_json=str(self._parameters),
+            versions=self._snapshot.report.versions if self._snapshot else (),
         )
-        return HelloMessage(hello, self._parameters)
+        return pb.FromLearner(hello=hello)
 
     def _report(self) -> None:
         if self._snapshot is not None and self._is_member:
-            self.connection.send(ProgressMessage(self.epoch, self._snapshot.report))
+            report = self._snapshot.report
+            progress = pb.Progress(
+                step=report.step,
+                tokens=report.tokens,
+                c_steps=report.c_steps,
+                c_tokens=report.c_tokens,
+                versions=report.versions,
+                loss=report.loss,
+                step_s=report.step_s,
+                data_position=report.data_position,
+            )
+            self.connection.send(self._message(progress=progress))
 
     def _answer(self) -> None:
         """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
@@ -190,7 +215,7 @@ class Messenger:
                 del self._requests[request.request]
                 self._donate(snapshot, request)
 
-    def _push(self, snapshot: Snapshot, pull: PullMessage) -> None:
+    def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         """Push the work on the fragment, or decline if there is none."""
         fragment, report = pull.fragment, snapshot.report
         version, c_steps = report.versions[fragment], report.c_steps[fragment]
@@ -205,57 +230,52 @@ class Messenger:
             tokens_to=report.tokens,
         )
         if version != pull.base_version or c_steps == 0 or self._sizes is None:
-            self.connection.send(PushMessage(self.epoch, _declined(offer), 0, 1.0))
+            declined = pb.Push(round=pull.round, fragment=fragment, base_version=version)
+            self.connection.send(self._message(push=declined))
             return
         sent, tampered = self._tampering.outgoing(offer)
         if tampered is not None:
             self._process.tell_of_itself(
                 UpdateTampered, round=offer.round, fragment=fragment, **tampered
             )
+        size_bytes = self._sizes.pushed_bytes
         for header, scale in sent:
-            message = PushMessage(self.epoch, header, self._sizes.pushed_bytes, scale)
-            self._send_later(message)
-        self._process.tell_of_itself(LearnerPushed, epoch=self.epoch, **flat(offer))
+            self._send_later(header, PushValues(size_bytes, self.epoch, scale))
+        self._process.tell_of_itself(LearnerPushed, epoch=self.epoch, **asdict(offer))
 
-    def _send_later(self, message: PushMessage) -> None:
+    def _send_later(self, offer: Offer, values: PushValues) -> None:
         """Once it is encoded."""
-
-        def send() -> None:
-            self.connection.send(message, message.size_bytes)
-
+        message = self._message(push=pb.Push(**asdict(offer)))
         self._process.work(
             self._process.round_work_s("push_s"),
             lambda: self._process.reach(
-                Phase.PUSH, send, round=message.offer.round, fragment=message.offer.fragment
+                Phase.PUSH,
+                lambda: self.connection.send(message, values),
+                round=offer.round, fragment=offer.fragment,
             ),
-        )
+        )  # fmt: skip
 
-    def _donate(self, snapshot: Snapshot, request: CheckpointRequest) -> None:
-        message = CheckpointMessage(
-            epoch=self.epoch,
+    def _donate(self, snapshot: Snapshot, request: pb.CheckpointRequest) -> None:
+        checkpoint = pb.Checkpoint(
             request=request.request,
             versions=snapshot.report.versions,
-            digests=snapshot.digests,
             step=snapshot.report.step,
             donor=self._process.name,
-            size_bytes=self._sizes.checkpoint_bytes if self._sizes else 0,
         )
+        message = self._message(checkpoint=checkpoint)
+        begun = self._message(checkpoint=pb.Checkpoint(request=request.request))
+        size_bytes = self._sizes.checkpoint_bytes if self._sizes else 0
 
         def send() -> None:
-            self.connection.send(CheckpointBegun(self.epoch, request.request))
-            self.connection.send(message, message.size_bytes, is_bulk=True)
+            self.connection.send(begun)
+            self.connection.send(
+                message, CheckpointValues(size_bytes, snapshot.digests), is_bulk=True
+            )
 
         self._process.work(
             self._process.takes(self._costs.pack_s),
             lambda: self._process.reach(Phase.DONATE, send),
         )
-
-
-def _declined(offer: Offer) -> Offer:
-    return Offer(
-        round=offer.round, fragment=offer.fragment, base_version=offer.base_version, step=0,
-        c_steps=0, c_tokens=0, tokens_from=0, tokens_to=0,
-    )  # fmt: skip
 
 
 class Tampering:

@@ -43,7 +43,6 @@ class _Wait:
     """A point of the protocol at which it is waiting."""
 
     then: Act
-    since_s: float
     is_main: bool
     timer: Timer | None = None
 
@@ -100,11 +99,7 @@ class Process:
             return
         self.is_stopped = False
         self._rested_s += self.now_s - self.stopped_at_s
-        self.note_stall(self.now_s - self.stopped_at_s)
         self._catch_up()
-
-    def note_stall(self, seconds: float) -> None:
-        """Note that its main thread continues after a stall, and has done nothing yet."""
 
     def _catch_up(self) -> None:
         """Do what fell due, as far as it can go on."""
@@ -147,6 +142,11 @@ class Process:
     def now_s(self) -> float:
         """Simulated time."""
         return self.clock.time_s
+
+    @property
+    def node_s(self) -> float:
+        """Seconds since it started, by its own clock, which a fault may let drift."""
+        return self._clocks.monotonic_s
 
     def takes(self, mean_s: float) -> float:
         """Seconds that something takes this time."""
@@ -227,6 +227,10 @@ class Process:
         if isinstance(for_s, int | float):
             self._releases[do] = self.later_beside(HOOK_S + for_s, lambda: hook({}))
 
+    def is_watched(self, phase: Phase) -> bool:
+        """Whether a point is to be announced."""
+        return phase in self._watched
+
     def reach(self, phase: Phase, then: Act, **facts: Json) -> None:
         """A protocol point: announced if it is watched; `then` comes after its wait."""
         self._reach(phase, then, facts, is_main=False)
@@ -245,7 +249,7 @@ class Process:
         if not is_waiting:
             then()
             return
-        wait = _Wait(then, self.now_s, is_main)
+        wait = _Wait(then, is_main)
         wait.timer = self.later_beside(watch.wait_s, lambda: self._let_go(wait))
         self._waiting.append(wait)
         self._is_waiting = self._is_waiting or is_main
@@ -258,7 +262,6 @@ class Process:
             wait.timer.cancel()
         if wait.is_main:
             self._is_waiting = False
-            self.note_stall(self.now_s - wait.since_s)
             wait.then()
             self._catch_up()
         else:

@@ -1,13 +1,8 @@
-"""Snapshots of a simulated training: when one is kept, and which of them are evaluated;
-and the evaluator that reports on them.
+"""Evaluator of a simulated training: reports the modelled loss of the snapshots, and exits.
 
-    ················   one for each merge, until there are `2 * kept`
-    · · · · · · · ·    then every second one is removed, and the distance doubles
-
-As `diloco.node.snapshots` keeps files and `diloco.evaluate` chooses among them.
+Which of them it reads is what `diloco.evaluate` chooses.
 """
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,37 +10,6 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.sim.disk import Snapshot
 from chaoslab.sim.process import Process, need
-
-
-class Snapshots:
-    """Snapshots of one training, in order of committed tokens; they outlive the syncer."""
-
-    def __init__(self, there: list[Snapshot], *, every: int | None, kept: int | None) -> None:
-        self._there, self._every, self._kept = there, every, kept
-        self._distance_tokens = 0.0
-        self._next_tokens = 0.0 if every or kept else math.inf
-        if kept and not every and there:
-            newest_tokens = there[-1].committed_tokens
-            self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
-            self._next_tokens = newest_tokens + self._distance_tokens
-
-    def is_due(self, committed_tokens: float) -> bool:
-        """Whether one is due at this number of committed tokens."""
-        return committed_tokens >= self._next_tokens
-
-    def add(self, snapshot: Snapshot) -> None:
-        """Keep one; remove every second one if there are too many."""
-        there, tokens = self._there, snapshot.committed_tokens
-        if there and there[-1].committed_tokens == tokens:
-            there.pop()  # a file of the same name is replaced
-        there.append(snapshot)
-        if self._every:
-            self._next_tokens = (tokens // self._every + 1) * self._every
-        elif self._kept:
-            if len(there) >= 2 * self._kept:
-                del there[1:-1:2]
-                self._distance_tokens = tokens / self._kept
-            self._next_tokens = tokens + self._distance_tokens
 
 
 def chosen(there: Sequence[Snapshot], at_most: int) -> list[Snapshot]:
@@ -57,7 +21,7 @@ def chosen(there: Sequence[Snapshot], at_most: int) -> list[Snapshot]:
 
 
 class Evaluator(Process):
-    """Simulated evaluator: reports the modelled loss of the snapshots, and exits."""
+    """Simulated evaluator."""
 
     def begin(self) -> None:
         """Read the snapshots after a while, one after the other."""

@@ -9,10 +9,11 @@ by a fault that tells it, or because nothing arrived for as long as gRPC's keepa
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from chaoslab.core.link_meter import Meter
+from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.links.effects import Direction, Effect, HalfOpen, Refuse, Reset
-from chaoslab.sim.meter import Meter
 from chaoslab.sim.pipe import Packet, Pipe
 
 SILENT_S = 10.0
@@ -21,6 +22,8 @@ CONTROL_BYTES = 100
 """Bytes of a message without payload."""
 _PING_BYTES = 31
 """Bytes of a ping or its answer, with its frame."""
+_TIMED = 0.75
+"""Timed share of a payload: a receiver times from its first chunk on, of at least four."""
 
 
 class Party(Protocol):
@@ -31,7 +34,7 @@ class Party(Protocol):
         """Whether it lives and is not stopped: it answers pings."""
         ...
 
-    def hear(self, stream: "Stream", message: object, packet: Packet) -> None:
+    def hear(self, stream: "Stream", message: Received[Any]) -> None:
         """A message has arrived."""
         ...
 
@@ -48,6 +51,38 @@ class Listener(Party, Protocol):
         ...
 
 
+@dataclass(slots=True)
+class End:
+    """What arrives at one end of a stream."""
+
+    heard_s: float = 0.0
+    """Time at which something did last."""
+    meter: Meter | None = None
+
+    def take(self, packet: Packet, *, is_payload: bool) -> None:
+        """A message has arrived, as a whole; `core.link_meter` measures real ones by frames."""
+        now_s, size_bytes = packet.arrive_s, packet.size_bytes
+        self.heard_s = now_s if now_s > self.heard_s else self.heard_s
+        if self.meter is None:
+            return
+        if is_payload:
+            self.meter.arrived(
+                now_s,
+                size_bytes,
+                timed_bytes=int(_TIMED * size_bytes),
+                timed_s=_TIMED * packet.took_s,
+                payload_bytes=size_bytes,
+            )
+        else:
+            self.meter.arrived(now_s, size_bytes)
+
+    def hear(self, now_s: float) -> None:
+        """A ping has arrived, or the answer to one."""
+        self.heard_s = now_s if now_s > self.heard_s else self.heard_s
+        if self.meter is not None:
+            self.meter.arrived(self.heard_s, _PING_BYTES)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stream:
     """One stream of a learner. Messages to an end that is closed are lost."""
@@ -62,20 +97,20 @@ class Stream:
     """Whether it is open at the syncer."""
     is_cut: bool = False
     """Whether its connection is forgotten on the way: nothing passes."""
-    meter_below: Meter | None = None
-    """Meter of its link at the learner."""
-    meter_above: Meter | None = None
-    """Meter of its link at the syncer, while it serves a membership."""
+    below: End = field(default_factory=End)
+    """At the learner."""
+    above: End = field(default_factory=End)
+    """At the syncer."""
 
     def up(
-        self, message: object, size_bytes: int = CONTROL_BYTES, *, is_bulk: bool = False
+        self, message: Received[Any], size_bytes: int = CONTROL_BYTES, *, is_bulk: bool = False
     ) -> None:
         """Send to the syncer."""
         if self.is_open_below and not self.is_cut:
             arrive = partial(self._arrive_above, message)
             self.wire.up.send(size_bytes, arrive, is_bulk=is_bulk)
 
-    def down(self, message: object, size_bytes: int = CONTROL_BYTES) -> None:
+    def down(self, message: Received[Any], size_bytes: int = CONTROL_BYTES) -> None:
         """Send to the learner."""
         if self.is_open_above and not self.is_cut:
             self.wire.down.send(size_bytes, partial(self._arrive_below, message))
@@ -110,14 +145,16 @@ class Stream:
             self.wire.forget(self)
             self.syncer.lose(self, reason)
 
-    def _arrive_above(self, message: object, packet: Packet) -> None:
+    def _arrive_above(self, message: Received[Any], packet: Packet) -> None:
         if self.is_open_above and not self.is_cut:
-            self.syncer.hear(self, message, packet)
+            self.above.take(packet, is_payload=message.payload is not None)
+            self.syncer.hear(self, message)
             self.wire.look()
 
-    def _arrive_below(self, message: object, packet: Packet) -> None:
+    def _arrive_below(self, message: Received[Any], packet: Packet) -> None:
         if self.is_open_below and not self.is_cut:
-            self.learner.hear(self, message, packet)
+            self.below.take(packet, is_payload=message.payload is not None)
+            self.learner.hear(self, message)
             self.wire.look()
 
 
@@ -217,16 +254,18 @@ def ping(now_s: float, stream: Stream, *, is_up: bool) -> None:
     """
     wire = stream.wire
     near, receiver = wire.down, stream.learner
-    own, other = stream.meter_above, stream.meter_below
+    own, other = stream.above, stream.below
     if is_up:
         near, receiver = wire.up, stream.syncer
         own, other = other, own
     is_whole = stream.is_open_below and stream.is_open_above and not stream.is_cut
     delay_s = near.delay_s() if is_whole and receiver.answers else None
     rtt_s = None if delay_s is None else wire.round_trip_s()
-    if delay_s is not None and other is not None:
-        other.hear(now_s + delay_s + near.queue_s(), _PING_BYTES)
-    if own is not None:
-        own.ping(rtt_s)
-        if rtt_s is not None:
-            own.hear(now_s + rtt_s, _PING_BYTES)
+    if delay_s is not None:
+        other.hear(now_s + delay_s + near.queue_s())
+    if own.meter is not None:
+        own.meter.pinged()
+    if rtt_s is not None:
+        own.hear(now_s + rtt_s)
+        if own.meter is not None:
+            own.meter.answered(rtt_s)

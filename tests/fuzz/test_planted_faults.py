@@ -31,7 +31,7 @@ def forgets(what: Callable[[Policy], object]) -> Plant:
             what(policy)
             return taken
 
-        patch.setattr("chaoslab.sim.commits.restore_policy", restore)
+        patch.setattr("chaoslab.diloco.syncer.training_state.restore_policy", restore)
 
     return plant
 

@@ -12,21 +12,17 @@ from chaoslab.core import link_meter
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner import link, pace, round_wait, training_thread
 from chaoslab.diloco.model import gpt
-from chaoslab.diloco.syncer import action_executor, disk_writes, syncer_state
-from chaoslab.diloco.syncer import program as syncer_program
+from chaoslab.diloco.syncer import action_executor, commits
 from chaoslab.diloco.wire import streams
 from chaoslab.sim import (
     chance,
-    commits,
     connection,
     learner,
     learner_process,
     leaving,
     messenger,
     model,
-    sessions,
     step_reports,
-    syncer,
     wires,
 )
 
@@ -43,11 +39,6 @@ LIMITS = streams.Limits()
         (leaving._DRAIN_S, training_thread._DRAIN_S),
         (learner._TURN_S, round_wait.TURN_S),
         (step_reports._TOLD_S, round_wait._TOLD_S),
-        (sessions._DRAIN_S, action_executor.DRAIN_S),
-        (syncer._PAUSED_S, syncer_program._PAUSED_S),
-        (commits.RESERVES, syncer_state._RESERVES),
-        (commits.LEFT_LEAST, syncer_state._LEFT_LEAST),
-        (commits.AGAIN_S, disk_writes._AGAIN_S),
     ],
 )
 def test_periods_and_limits_are_the_real_ones(simulated: object, real: object) -> None:
@@ -76,7 +67,8 @@ def test_delays_between_dials_lie_in_the_same_ranges() -> None:
 @pytest.mark.parametrize("phase", Phase)
 def test_every_protocol_point_can_be_watched(phase: Phase) -> None:
     sources = "".join(
-        Path(one.__file__).read_text() for one in (commits, learner_process, messenger)
+        Path(one.__file__).read_text()
+        for one in (action_executor, commits, learner_process, messenger)
     )
     assert f"Phase.{phase.name}," in sources
 

@@ -20,8 +20,7 @@ from chaoslab.diloco.syncer.decisions import Action, Hello, Merge, Offer, Pull
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import EventQueue, Priority, SimClock, Timer
-from chaoslab.sim.counters import Counters
-from chaoslab.sim.messages import Published
+from chaoslab.sim.counters import Counters, Published
 from chaoslab.sim.pipe import Pipe
 from chaoslab.sim.timeline.training import Method, Result, Training
 
@@ -153,7 +152,7 @@ class _Star:
     def _publish(self, merge: Merge) -> None:
         self._policy.rounds.published(self.now_s, merge)
         published = Published(
-            fragment=merge.fragment, version=merge.base_version + 1, round=merge.round,
+            fragment=merge.fragment, version=merge.base_version + 1,
             digest="", committed_tokens=0, loss=0.0,
         )  # fmt: skip
         self._down.send(self._published_bytes, lambda _: self._published(published))

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved
 from chaoslab.diloco.syncer.decisions import Stop
-from chaoslab.diloco.syncer.options import retry_while_disk_full
+from chaoslab.diloco.syncer.disk_writes import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.store import SyncerStore, Tensors
@@ -80,6 +81,10 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
         assert len(merged) == len(set(merged))
 
 
+async def no_wait(_: float) -> None:
+    pass
+
+
 def test_a_syncer_on_a_full_disk_starts_when_there_is_room() -> None:
     told, refusals = Told(), [OSError(errno.ENOSPC, "No space left on device")] * 2
 
@@ -88,7 +93,7 @@ def test_a_syncer_on_a_full_disk_starts_when_there_is_room() -> None:
             raise refusals.pop()
         return "a syncer"
 
-    assert retry_while_disk_full(make, told.emit) == "a syncer"
+    assert run_now(retry_while_disk_full(make, told.emit, no_wait)) == "a syncer"
     assert len(told.of(Kind.SYNCER_BLOCKED)) == 1
 
 
@@ -97,7 +102,7 @@ def test_a_disk_that_is_not_allowed_to_it_is_no_matter_of_waiting() -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with pytest.raises(PermissionError):
-        retry_while_disk_full(make, Told().emit)
+        run_now(retry_while_disk_full(make, Told().emit, no_wait))
 
 
 # ---------------------------------------------------------------- numbers over many lives
