@@ -1,6 +1,6 @@
 """Simulated disks: what learners and the syncer keep from one life to the next.
 
-    LearnerDisk   two checkpoints, each whole or damaged       SyncerDisk   commit log, digests,
+    LearnerDisk   checkpoints, each whole or damaged           SyncerDisk   commit log, digests,
     `is_full`, `rate_bytes_per_s`: what faults do to it                     reserved numbers
 
 What was written is written: a power cut loses nothing that was flushed, and everything is.
@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from chaoslab.diloco.syncer.commit_log import CommitRecord, Reserved, latest
 
-_KEPT = 2
-"""Checkpoints of a learner, as `diloco.learner.checkpoints` keeps them."""
 VOLUME_BYTES = 256 << 20
 """Size of a node's volume."""
 
@@ -38,28 +36,27 @@ class CheckpointFile:
 
 
 @dataclass(slots=True, kw_only=True)
-class LearnerDisk:
-    """Files of one learner."""
+class Volume:
+    """What nodes write to, until a fault fills it."""
 
-    files: list[CheckpointFile] = field(default_factory=list)
-    """The oldest first."""
-    saved: int = 0
-    """Number of checkpoints ever written."""
     is_full: bool = False
 
-    def save(self, *, step: int, data_position: int, size_bytes: int) -> CheckpointFile:
-        """Keep one more checkpoint, and the one before."""
-        self.saved += 1
-        name = f"{self.saved:08}.checkpoint"
-        file = CheckpointFile(
-            name=name, step=step, data_position=data_position, size_bytes=size_bytes
-        )
-        self.files = [*self.files, file][-_KEPT:]
-        return file
+    def refuse_if_full(self) -> None:
+        """OSError as a write to a full disk gives it."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @dataclass(slots=True, kw_only=True)
-class SyncerDisk:
+class LearnerDisk(Volume):
+    """Files of one learner."""
+
+    files: dict[str, CheckpointFile] = field(default_factory=dict)
+    """By name."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncerDisk(Volume):
     """Files of the syncer; `diloco.syncer.resume.Committed`."""
 
     commit_log: list[CommitRecord] = field(default_factory=list)
@@ -69,18 +66,12 @@ class SyncerDisk:
     damage: list[tuple[int, float]] = field(default_factory=list)
     """Fragment and largest update of each merge, by which the loss is modelled."""
     snapshots: list["Snapshot"] = field(default_factory=list)
-    is_full: bool = False
 
     @property
     def versions(self) -> Sequence[int]:
         """Version of each fragment, in order."""
         found = latest(self.commit_log)
         return tuple(found[fragment] for fragment in sorted(found))
-
-    def refuse_if_full(self) -> None:
-        """OSError as a write to a full disk gives it."""
-        if self.is_full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     # -- snapshots: `diloco.node.snapshot_schedule.Snapshots`
 

@@ -28,13 +28,14 @@ class DiskFaults:
             raise FleetError(f"{name} keeps no checkpoints")
         if not disk.files:
             raise FleetError(f"{name} keeps no file yet")
-        hit = tuple(disk.files if every else disk.files[-1:])
-        untouched = tuple(file.name for file in disk.files if file not in hit)
-        for file in hit:
+        names = sorted(disk.files)
+        hit = names if every else names[-1:]
+        untouched = tuple(name for name in names if name not in hit)
+        for file in [disk.files[one] for one in hit]:
             bytes_before, digest_before = file.size_bytes, file.digest
             is_lost = how is Damage.LOSE
             if is_lost:
-                disk.files.remove(file)
+                del disk.files[file.name]
             else:
                 _damage(file, how)
             damaged = StorageDamaged(

@@ -8,9 +8,9 @@ As `diloco.learner.joining` does.
 """
 
 from chaoslab.core.payloads import LearnerAdopted, LearnerCompiled, LearnerJoined, LeftBecause
+from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint
 from chaoslab.diloco.settings import Source
 from chaoslab.sim.counters import Counters, numbered
-from chaoslab.sim.disk import CheckpointFile
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
 from chaoslab.sim.messenger import Joined
@@ -29,7 +29,7 @@ class Joining:
         self._learner, self._reports, self._leaving = learner, reports, leaving
         self._then = then
         self._source, self._donor = Source.SYNCER, ""
-        self.own: CheckpointFile | None = None
+        self.own: LearnerCheckpoint | None = None
         """Its own checkpoint, if it found one."""
         self.compile_s = 0.0
         """Time of its compilation."""
@@ -58,7 +58,6 @@ class Joining:
             LearnerCompiled, loaded=6, compiled=0, took_s=round(self.compile_s, 6)
         )
         self._announce(counters, self._source, is_new=True)
-        learner.saving.begin()
         self._then()
 
     def rejoin(self, counters: Counters, joined: Joined) -> None:

@@ -17,6 +17,7 @@ from chaoslab.sim.counters import Counters
 from chaoslab.sim.joining import Joining
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
+from chaoslab.sim.process import need
 from chaoslab.sim.step_reports import StepReports
 
 _TURN_S = 0.1
@@ -46,6 +47,7 @@ class Learner(LearnerProcess):
         self._leaving = Leaving(self, self._reports)
         self._joining = Joining(self, self._reports, self._leaving, then=self._loop)
         self._step_s = costs.step_takes_s(self.parameters, self.tokens, chips=self.hosts)
+        self._save_every_s = float(need(self.flags, "save-every"))
         self._wait: _Wait | None = None
         self._is_started = self._is_compiled = False
         self.on("pace", self.pace.apply_pace_hook)
@@ -55,11 +57,12 @@ class Learner(LearnerProcess):
 
     def _start(self) -> None:
         self._is_started = True
+        self._saved_s = self.clock.time_s
         self.tell_of_itself(
             LearnerStarted, devices=self.hosts, platform="sim", parameters=self.parameters
         )
         self.messenger.connection.start()
-        self._joining.own = self.saving.find()
+        self._joining.own = self.saving.load_newest()
         self._joining.compile_s = self.takes(self.world.costs.compile_s)
         self.work(self._joining.compile_s, self._compiled)
 
@@ -141,7 +144,9 @@ class Learner(LearnerProcess):
         self.messenger.boundary(counters)
         self._reports.notice(counters)
         self._reports.sample_if_due(counters)
-        self.saving.save_if_due(counters)
+        if self.clock.time_s - self._saved_s >= self._save_every_s:
+            self._saved_s = self.clock.time_s
+            self.save(counters)
         self._loop()
 
     def _must_wait(self, counters: Counters) -> bool:

@@ -66,7 +66,9 @@ class LearnerProcess(Process):
             changed=lambda: self.on_training_thread(self.look),
             is_waiting=lambda: not self.is_training,
         )  # fmt: skip
-        self.saving = Saving(self, every_s=float(need(self.flags, "save-every")))
+        self.saving = Saving(
+            self, size_bytes=int(self.world.costs.checkpoint_bytes * self.parameters)
+        )
         self.learning_rate = partial(
             learning_rate,
             lr=float(need(self.flags, "lr")),
@@ -114,6 +116,12 @@ class LearnerProcess(Process):
     def takes(self, mean_s: float) -> float:
         """Duration of a piece of work, drawn anew."""
         return self.chance.spread(mean_s, self.world.costs.spread)
+
+    def save(self, counters: Counters) -> None:
+        """Write a checkpoint beside training."""
+        self.saving.save_later(
+            step=counters.step, data_position=counters.data_position, payload=self.saving.values
+        )
 
     def adopt(self, counters: Counters, then: Act) -> None:
         """Adopt everything that has arrived, then go on."""

@@ -9,6 +9,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.step_reports import StepReports
+from chaoslab.sim.waits import drive
 
 _DRAIN_S = 15.0
 """Time limit, as in `diloco.learner.program`."""
@@ -42,12 +43,16 @@ class Leaving:
         """Leave in order: the last checkpoint, the last report, a goodbye."""
         self._learner.is_ending = True
 
-        def go() -> None:
+        async def go() -> None:
+            learner = self._learner
+            await learner.saving.close()  # finish what is being written before the last one
+            learner.save(counters)
+            await learner.saving.close()
             self._reports.notice(counters)
             self._reports.sample(counters)
             self.go(step=counters.step, reason=self.reason)
 
-        self._learner.saving.save_last(counters, go)
+        drive(go())
 
     def begin_finish(self, counters: Counters, stop: pb.Stop) -> None:
         """Training has ended."""
@@ -72,7 +77,12 @@ class Leaving:
         self._learner.is_ending = True
         self._reports.sample(counters)
         self._learner.tell_of_itself(LearnerFinal, **counters.final())
-        self.go(step=counters.step, reason="stopped")
+
+        async def go() -> None:
+            await self._learner.saving.close()
+            self.go(step=counters.step, reason="stopped")
+
+        drive(go())
 
     def go(self, *, step: int, reason: str) -> None:
         """The last report, a goodbye, and the end of its process."""

@@ -1,113 +1,89 @@
-"""Checkpoints of a simulated learner: saved beside training, found at every start.
+"""Checkpoints of a simulated learner: the rules of `diloco.learner.checkpoints`, on its disk."""
 
-    save_if_due ─► being written, for as long as the disk takes ─► checkpoint.saved
-                       └─ a newer one waits; a full disk: checkpoint.failed
-    find ─► the newest whole one, and those that are refused ─► checkpoint.found
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
 
-As `diloco.learner.checkpoints` does on a thread of its own.
-"""
-
-from collections.abc import Mapping
-
-from chaoslab.core.events import Json
-from chaoslab.core.payloads import (
-    CheckpointFailed,
-    CheckpointFound,
-    CheckpointSaved,
-    RefusedFile,
-)
-from chaoslab.sim.counters import Counters
+from chaoslab.diloco.learner.checkpoints import Checkpoints, LearnerCheckpoint
+from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.sim.disk import CheckpointFile
-from chaoslab.sim.model import PARAMETERS
-from chaoslab.sim.process import Act, Process, need
+from chaoslab.sim.messages import Values
+from chaoslab.sim.process import Act, Process
+from chaoslab.sim.waits import Until, drive
 
-_FULL = "No space left on device"
 
-
-class Saving:
+class Saving(Checkpoints):
     """Checkpoints of one life."""
 
-    def __init__(self, learner: Process, *, every_s: float) -> None:
-        self._learner, self._every_s = learner, every_s
+    def __init__(self, learner: Process, *, size_bytes: int) -> None:
+        super().__init__(
+            moments_digest=lambda _: None, emit=learner.tell_of_itself, warn=lambda _: None
+        )
+        self._learner, self._size_bytes = learner, size_bytes
         self._disk = learner.world.disk(learner.name)
-        self._size_bytes = int(
-            learner.world.costs.checkpoint_bytes * PARAMETERS[need(learner.flags, "model")]
+        self._busy = False
+        self._when_done: Act | None = None
+
+    def values(self) -> bytes:
+        """Payload of a checkpoint."""
+        return _bytes_of(self._size_bytes)
+
+    async def close(self) -> None:
+        """Wait until a write that has begun is finished."""
+        if self._busy:
+            await Until(self._await_end)
+
+    # ---------------------------------------------------------------- inside
+
+    def _await_end(self, go: Act) -> None:
+        self._when_done = go
+
+    def _newest_first(self) -> Sequence[str]:
+        return sorted(self._disk.files, reverse=True)
+
+    def _read(self, name: str) -> LearnerCheckpoint:
+        file = self._disk.files[name]
+        if file.damage:
+            raise CorruptState(file.damage)
+        payload = _bytes_of(file.size_bytes)
+        return LearnerCheckpoint(step=file.step, data_position=file.data_position, payload=payload)
+
+    async def _write(self, name: str, checkpoint: LearnerCheckpoint) -> None:
+        began_s, size_bytes = self._now_s(), len(checkpoint.payload)
+        self._disk.refuse_if_full()
+        await self._sleep(self._learner.world.costs.save_s)
+        await self._hold_up(size_bytes, began_s)
+        self._disk.refuse_if_full()
+        self._disk.files[name] = CheckpointFile(
+            name=name,
+            step=checkpoint.step,
+            data_position=checkpoint.data_position,
+            size_bytes=size_bytes,
         )
-        self._rate: float | None = None
-        self._saved_s = 0.0
-        self._is_busy = False
-        self._next: tuple[int, int] | None = None
-        """Step and data position of a checkpoint that waits for the one before it."""
-        self._then: Act | None = None
 
-    def apply_hook(self, facts: Mapping[str, Json]) -> None:
-        """Write no faster than this many bytes per second; without facts, as fast as the disk."""
-        rate = facts.get("bytes_per_s")
-        self._rate = float(rate) if isinstance(rate, int | float) else None
+    def _remove(self, name: str) -> None:
+        del self._disk.files[name]
 
-    def find(self) -> CheckpointFile | None:
-        """The newest whole checkpoint of an earlier life; reported at every start."""
-        refused: list[RefusedFile] = []
-        found: CheckpointFile | None = None
-        for file in reversed(self._disk.files):
-            if not file.damage:
-                found = file
-                break
-            refused.append(RefusedFile(file=file.name, reason=file.damage))
-        self._learner.tell_of_itself(
-            CheckpointFound,
-            file=found.name if found else None,
-            step=found.step if found else None,
-            refused=tuple(refused),
-        )
-        return found
+    @property
+    def _is_writing(self) -> bool:
+        return self._busy
 
-    def begin(self) -> None:
-        """Training begins."""
-        self._saved_s = self._learner.now_s
+    def _beside(self, code: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            await code()
+            self._busy = False
+            if self._when_done is not None:
+                self._learner.later(0.0, self._when_done)
 
-    def save_if_due(self, counters: Counters) -> None:
-        """Pass a checkpoint to the disk when it is time."""
-        if self._learner.clock.time_s - self._saved_s >= self._every_s:
-            self._saved_s = self._learner.now_s
-            self._save(counters.step, counters.data_position)
+        self._busy = True
+        drive(whole())
 
-    def save_last(self, counters: Counters, then: Act) -> None:
-        """Save once more, after the one that is being written, and then go on."""
-        self._then = then
-        self._save(counters.step, counters.data_position)
+    def _now_s(self) -> float:
+        return self._learner.now_s
 
-    def _save(self, step: int, data_position: int) -> None:
-        if self._is_busy:
-            self._next = (step, data_position)
-            return
-        if self._disk.is_full:
-            self._learner.tell_of_itself(CheckpointFailed, step=step, reason=_FULL)
-            self._finish()
-            return
-        self._is_busy = True
-        took_s = self._learner.world.costs.save_s
-        if self._rate is not None:
-            took_s = max(took_s, self._size_bytes / self._rate)
-        self._learner.later(took_s, lambda: self._saved(step, data_position, took_s))
+    async def _sleep(self, seconds: float) -> None:
+        await Until(lambda go: self._learner.later(seconds, go))
 
-    def _saved(self, step: int, data_position: int, took_s: float) -> None:
-        self._is_busy = False
-        if self._disk.is_full:
-            self._learner.tell_of_itself(CheckpointFailed, step=step, reason=_FULL)
-        else:
-            file = self._disk.save(
-                step=step, data_position=data_position, size_bytes=self._size_bytes
-            )
-            self._learner.tell_of_itself(
-                CheckpointSaved, file=file.name, step=step, bytes=file.size_bytes, took_s=took_s
-            )
-        self._finish()
 
-    def _finish(self) -> None:
-        if self._next is not None:
-            waiting, self._next = self._next, None
-            self._save(*waiting)
-        elif self._then is not None:
-            then, self._then = self._then, None
-            then()
+def _bytes_of(size_bytes: int) -> bytes:
+    """In the place of a checkpoint's bytes, of which nothing is asked but their number."""
+    return cast("bytes", Values(size_bytes))

@@ -30,6 +30,7 @@ from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.checksummed_file import CorruptState
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Contribution
@@ -169,7 +170,7 @@ def learner_life(account: Account, root: Path, saves: int, *, durable: bool) -> 
     step = found.step if found else 0
     account.promise(Promise(step=step))
     for step_ in range(step + 1, step + 1 + saves):
-        store.save(step=step_, data_position=7 * step_, payload=_payload(step_))
+        run_now(store.save(step=step_, data_position=7 * step_, payload=_payload(step_)))
         account.promise(Promise(step=step_))
 
 
@@ -265,7 +266,7 @@ def learner_starts(root: Path, _account: Account, promise: Promise) -> Outcome:
         return Outcome.MIXED
     if step < promise.step:
         return Outcome.LOST
-    store.save(step=step + 1, data_position=0, payload=_payload(step + 1))
+    run_now(store.save(step=step + 1, data_position=0, payload=_payload(step + 1)))
     again = LearnerStore(root / _FOLDER, durable=False).load_newest()
     if again is None or again.step != step + 1:
         return Outcome.REFUSED

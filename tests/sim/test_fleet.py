@@ -132,6 +132,25 @@ def test_a_learner_that_is_asked_to_leave_says_goodbye(training: Stage) -> None:
     assert (exited.payload.exit_code, exited.payload.sent) == (0, ("SIGHUP", "SIGTERM"))
 
 
+def test_a_learner_whose_disk_is_busy_leaves_the_next_checkpoint_out(
+    stage: Stage, launch: Launch
+) -> None:
+    training = replace(launch.plan.training, save_every_s=1.0)
+    launch = replace(launch, plan=replace(launch.plan, training=training))
+    stage.fleet.start(launch.syncer(keeps_training=True))
+    for learner in launch.learners(dict.fromkeys(launch.plan.training.roster, "syncer.sim:1")):
+        stage.fleet.start(replace(learner, hears=True))
+    size_bytes = float(str(told(stage, Kind.CHECKPOINT_SAVED, node="learner-0").data["bytes"]))
+    assert isinstance(stage.fleet, SimFleet)
+    stage.fleet.tell("learner-0", "disk", bytes_per_s=size_bytes / 2.5)
+    ended_s = list[float]()
+    for _ in range(3):
+        saved = told(stage, Kind.CHECKPOINT_SAVED, since=len(stage.seen), node="learner-0")
+        ended_s.append(stage.clock.now_s())
+    assert saved.data["took_s"] == pytest.approx(2.5, abs=0.1)
+    assert ended_s[2] - ended_s[1] == pytest.approx(3.0, abs=0.3), "begun before it was due"
+
+
 def test_a_slowed_learner_takes_longer_for_each_step(training: Stage) -> None:
     def step_s() -> float:
         """Of the second report from now on: the first may begin before."""

@@ -7,6 +7,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.node.waits import run_now
 from tests.diloco.hand_learner import Told
 
 
@@ -21,7 +22,9 @@ class ToldStore(LearnerStore):
 def saved(directory: Path, steps: int) -> list[Path]:
     """Checkpoints at steps 10, 20, …; the files that are left, oldest first."""
     for step in range(10, 10 * steps + 1, 10):
-        ToldStore(directory).save(step=step, data_position=7 * step, payload=b"state %d" % step)
+        run_now(
+            ToldStore(directory).save(step=step, data_position=7 * step, payload=b"state %d" % step)
+        )
     return sorted(directory.iterdir())
 
 
@@ -36,7 +39,7 @@ def found_in(directory: Path) -> tuple[int | None, list[str]]:
 
 @pytest.mark.parametrize("payload", [b"", b"\n", b"state\nwith lines\n", bytes(100_000)])
 def test_the_newest_comes_back_as_it_was(tmp_path: Path, payload: bytes) -> None:
-    LearnerStore(tmp_path).save(step=5, data_position=99, payload=payload)
+    run_now(LearnerStore(tmp_path).save(step=5, data_position=99, payload=payload))
     newest = LearnerStore(tmp_path).load_newest()
     assert newest is not None
     assert (newest.step, newest.data_position, newest.payload) == (5, 99, payload)
@@ -52,7 +55,7 @@ def test_two_are_kept_and_other_peoples_files_left_alone(tmp_path: Path) -> None
 
 def test_the_last_saved_is_the_newest_even_at_an_earlier_step(tmp_path: Path) -> None:
     saved(tmp_path, 5)
-    ToldStore(tmp_path).save(step=12, data_position=0, payload=b"taken over from a donor")
+    run_now(ToldStore(tmp_path).save(step=12, data_position=0, payload=b"taken over from a donor"))
     assert found_in(tmp_path) == (12, [])
 
 
@@ -78,7 +81,9 @@ def test_when_nothing_is_whole_nothing_is_found(tmp_path: Path) -> None:
 
 def test_another_models_checkpoint_is_passed_over(tmp_path: Path) -> None:
     saved(tmp_path, 1)
-    ToldStore(tmp_path, fingerprint="micro").save(step=20, data_position=0, payload=b"other")
+    run_now(
+        ToldStore(tmp_path, fingerprint="micro").save(step=20, data_position=0, payload=b"other")
+    )
     assert found_in(tmp_path) == (10, ["00000002.checkpoint"])
 
 
@@ -115,11 +120,11 @@ def test_a_damaged_one_never_costs_the_whole_one_before_it(tmp_path: Path) -> No
     newest.write_bytes(b"rubbish")
     going_on = ToldStore(tmp_path)
     assert going_on.load_newest() is not None
-    going_on.save(step=30, data_position=0, payload=b"state 30")
+    run_now(going_on.save(step=30, data_position=0, payload=b"state 30"))
     assert older.exists()
     (tmp_path / "00000003.checkpoint").write_bytes(b"rubbish, too")
     assert found_in(tmp_path)[0] == 10
-    going_on.save(step=40, data_position=0, payload=b"state 40")
+    run_now(going_on.save(step=40, data_position=0, payload=b"state 40"))
     assert not newest.exists()
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -139,6 +144,6 @@ def test_a_slow_disk_holds_up_the_file_and_not_the_learner(tmp_path: Path) -> No
 def test_a_slow_disk_is_as_slow_as_it_was_asked_to_be(tmp_path: Path) -> None:
     slow = ToldStore(tmp_path)
     slow.apply_hook({"bytes_per_s": 10_000})
-    slow.save(step=1, data_position=0, payload=bytes(1000))
+    run_now(slow.save(step=1, data_position=0, payload=bytes(1000)))
     (told,) = slow.said.of(Kind.CHECKPOINT_SAVED)
     assert told["took_s"] >= 0.1

@@ -27,6 +27,7 @@ from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings, learning_rate
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -260,7 +261,7 @@ def test_without_a_donor_a_rejoiner_goes_on_with_the_moments_of_its_own_checkpoi
     syncer: HandSyncer, learner: RunningLearner, model: Model, tmp_path: Path
 ) -> None:
     own = model.trained()
-    LearnerStore(tmp_path, durable=False).save(step=2, data_position=2, payload=own)
+    run_now(LearnerStore(tmp_path, durable=False).save(step=2, data_position=2, payload=own))
     learner.start()
     syncer.admit("syncer", step=50)
     for fragment in range(2):
