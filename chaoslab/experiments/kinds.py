@@ -78,10 +78,11 @@ _TIMELINE_SOURCES: Final = (
 )  # fmt: skip
 
 _POLICY_SOURCES: Final = (
-    "checks", "core", "diloco/learner/checkpoints.py", "diloco/learner/pace.py",
-    "diloco/model/encodings.py", "diloco/node", "diloco/settings.py", "diloco/syncer",
-    "diloco/wire", "experiments/run_measures.py", "experiments/simulated_runs.py", "faults",
-    "fleet", "links", "plan", "prepare", "record", "run", "sim", "undo",
+    "checks", "core", "diloco/learner/checkpoints.py", "diloco/learner/link.py",
+    "diloco/learner/pace.py", "diloco/model/encodings.py", "diloco/node", "diloco/settings.py",
+    "diloco/syncer", "diloco/wire", "experiments/run_measures.py",
+    "experiments/simulated_runs.py", "faults", "fleet", "links", "plan", "prepare", "record", "run",
+    "sim", "undo",
 )  # fmt: skip
 """Sources of everything that carries out a plan in a simulation."""
 

@@ -24,6 +24,10 @@ _TURN_S = 0.1
 """Turn of a wait for a round, as in `diloco.learner.round_wait`."""
 
 
+_POLL_S = 1.0
+"""Turn of a wait for messages, as in `diloco.learner.joining`."""
+
+
 class _Wait(NamedTuple):
     """A turn of waiting for a round."""
 
@@ -61,14 +65,20 @@ class Learner(LearnerProcess):
         self.tell_of_itself(
             LearnerStarted, devices=self.hosts, platform="sim", parameters=self.parameters
         )
-        self.messenger.connection.start()
+        self.messenger.start()
         self._joining.own = self.saving.load_newest()
         self._joining.compile_s = self.takes(self.world.costs.compile_s)
         self.work(self._joining.compile_s, self._compiled)
 
     def _compiled(self) -> None:
         self._is_compiled = True
+        self.every(_POLL_S, self._wait_for_messages)
         self.on_training_thread(self._joining.go_on)
+
+    def _wait_for_messages(self) -> None:
+        """While it joins or adopts the last versions: its thread waits in turns."""
+        if not self.is_training or self._leaving.is_finishing:
+            self.on_training_thread(self.messenger.allow_reconnect)
 
     def look(self) -> None:
         """See `LearnerProcess.look`."""

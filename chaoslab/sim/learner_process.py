@@ -64,7 +64,6 @@ class LearnerProcess(Process):
             self, self,
             parameters=self.parameters,
             changed=lambda: self.on_training_thread(self.look),
-            is_waiting=lambda: not self.is_training,
         )  # fmt: skip
         self.saving = Saving(
             self, size_bytes=int(self.world.costs.checkpoint_bytes * self.parameters)
@@ -87,7 +86,7 @@ class LearnerProcess(Process):
     def end(self) -> None:
         """End the process and its stream."""
         super().end()
-        self.messenger.connection.abandon()
+        self.messenger.abandon()
 
     # ---------------------------------------------------------------- the training thread
 
@@ -145,11 +144,11 @@ class LearnerProcess(Process):
 
     def hear(self, stream: Stream, message: Received[Any]) -> None:
         """A message of the syncer."""
-        self.messenger.connection.hear(stream, message)
+        self.messenger.hear(stream, message)
 
     def lose(self, stream: Stream, reason: str) -> None:
         """The stream has ended."""
-        self.do(lambda: self.messenger.connection.lose(stream, reason))
+        self.messenger.lose(stream, reason)
 
     # ---------------------------------------------------------------- events
 

@@ -1,6 +1,6 @@
 """Messages of a simulated learner: what it answers, and what arrives for its training thread.
 
-    training thread ── boundary(counters) ──► Messenger ─ Connection ══ stream ══► syncer
+    training thread ── boundary(counters) ──► Messenger ─ Link ══ stream ══► syncer
                     ◄── inbox: joined, adoptions, handover, stop ──┘ changed()
 
 As `diloco.learner.messenger`: pulls are answered from the newest snapshot, whatever the training
@@ -8,18 +8,21 @@ thread does meanwhile.
 """
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from chaoslab.core.events import Json
+from chaoslab.core.link_meter import PING_S, Meter
 from chaoslab.core.payloads import LearnerFenced, LearnerPushed, UpdateTampered
 from chaoslab.core.protocol import Corruption, Phase
+from chaoslab.diloco.learner.link import Link, LinkHandlers
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Offer
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Received
-from chaoslab.sim.connection import Connection, Handlers
+from chaoslab.sim.connection import Connection
 from chaoslab.sim.counters import Counters, Handover, Published, Snapshot
 from chaoslab.sim.messages import (
     CheckpointValues,
@@ -29,7 +32,8 @@ from chaoslab.sim.messages import (
 )
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.process import Act, Process
-from chaoslab.sim.wires import Party
+from chaoslab.sim.waits import Waits
+from chaoslab.sim.wires import Party, Stream
 
 
 class Joined(NamedTuple):
@@ -62,23 +66,32 @@ class Messenger:
         *,
         parameters: int,
         changed: Act,
-        is_waiting: Callable[[], bool],
     ) -> None:
-        """`changed` is called when something has arrived; `is_waiting`: see `Handlers`."""
-        self._process = process
+        """`changed` is called when something has arrived."""
+        self._process, self._party = process, party
         self._parameters = parameters
         self._changed = changed
         self._costs = process.world.costs
         self._tampering = Tampering()
         process.on("updates", self._tampering.apply_hook)
         self.inbox = Inbox()
-        self.connection = Connection(
-            process, party,
-            Handlers(
-                hello=self._hello, hear=self._hear, repeat=self._report, end=self._fenced,
-                is_waiting=is_waiting,
+        self._stream: Connection | None = None
+        """The newest one."""
+        self._connection: Connection | None = None
+        """The open stream; None while there is none."""
+        self._link = Link(
+            self._connect,
+            LinkHandlers(
+                hello=self._say_hello, hear=self._hear, repeat=self._report, end=self._end
             ),
-        )  # fmt: skip
+            emit=process.tell_of_itself,
+            chance=random.Random(
+                f"{process.world.seed}/backoff/{process.name}/{process.incarnation}"
+            ),
+            probe=self._begin_probe,
+            waits=Waits(process),
+            meter=Meter(process.clock.now_s),
+        )
         self.epoch = 0
         """Epoch of the current or latest membership."""
         self._is_member = False
@@ -91,8 +104,8 @@ class Messenger:
 
     def boundary(self, counters: Counters) -> None:
         """Leave the state after a step: report it, and answer what it can answer."""
+        self.allow_reconnect()
         self._snapshot = counters.snapshot()
-        self.connection.allow()
         self._report()
         self._answer()
 
@@ -101,11 +114,52 @@ class Messenger:
         for fragment in range(fragments):
             push = pb.Push(fragment=fragment, base_version=-1, codec="f32")
             size_bytes = self._sizes.initial_bytes if self._sizes else 0
-            self.connection.send(self._message(push=push), Values(size_bytes))
+            self._send(self._message(push=push), Values(size_bytes))
+
+    def start(self) -> None:
+        """Begin to connect, and to measure."""
+        self._link.start()
+
+    def allow_reconnect(self) -> None:
+        """The training thread has made a step, or waits: another dial may follow."""
+        self._link.allow_reconnect()
 
     def leave(self) -> None:
         """Say goodbye and close."""
-        self.connection.close(self._message(goodbye=pb.Goodbye()))
+        self._link.close(self._message(goodbye=pb.Goodbye()))
+
+    # ---------------------------------------------------------------- streams
+
+    def _connect(self) -> Connection:
+        self._stream = Connection(self._process, self._party)
+        return self._stream
+
+    def hear(self, stream: Stream, message: Received[Any]) -> None:
+        """A message of the syncer."""
+        if self._stream is not None:
+            self._stream.hear(stream, message)
+
+    def lose(self, stream: Stream, reason: str) -> None:
+        """The stream has ended."""
+        if self._stream is not None:
+            self._stream.lose(stream, reason)
+
+    def abandon(self) -> None:
+        """The process is gone."""
+        if self._stream is not None:
+            self._stream.abandon()
+
+    def _begin_probe(self, probed: Callable[[float], None]) -> None:
+        """As `diloco.wire.probe`: pings on a connection of its own."""
+        world, wire = self._process.world, self._process.world.network.wire(self._process.name)
+
+        def probe() -> None:
+            is_reached = world.syncer is not None and world.syncer.answers and not wire.refused_by
+            rtt_s = wire.round_trip_s(beside=True) if is_reached else None
+            if rtt_s is not None:
+                probed(rtt_s)
+
+        self._process.every(PING_S, probe)
 
     # ---------------------------------------------------------------- what arrives
 
@@ -152,7 +206,7 @@ class Messenger:
         welcome = message.welcome
         rules = Settings.from_json(welcome.settings_json)
         self.epoch, self._is_member = message.epoch, True
-        self.connection.backoff.spread(len(rules.learners))
+        self._link.backoff.spread(len(rules.learners))
         self._sizes = Sizes(self._costs, fragments=rules.fragments, compression=rules.compression)
         self._sizes.parameters = self._parameters
         self._pulls.clear()
@@ -161,8 +215,9 @@ class Messenger:
         self.inbox.handover = None
         self._report()
 
-    def _fenced(self, reason: str) -> None:
+    def _end(self, reason: str) -> None:
         """The stream, and with it the membership, has ended."""
+        self._connection = None
         self._pulls.clear()
         self._requests.clear()
         was_member, self._is_member = self._is_member, False
@@ -171,10 +226,19 @@ class Messenger:
 
     # ---------------------------------------------------------------- what is sent
 
+    def _send(self, message: pb.FromLearner, values: Values | None = None) -> None:
+        if self._connection is None:
+            return
+        if values is None:
+            self._connection.send(message)
+        else:
+            is_bulk = isinstance(values, CheckpointValues)
+            self._connection.send_values(message, values, is_bulk=is_bulk)
+
     def _message(self, **body: Any) -> pb.FromLearner:
         return pb.FromLearner(epoch=self.epoch, **body)
 
-    def _hello(self) -> pb.FromLearner:
+    def _say_hello(self, connection: Connection) -> None:
         process = self._process
         hello = pb.Hello(
             learner=process.name,
@@ -183,7 +247,8 @@ class Messenger:
             specs_json=str(self._parameters),
             versions=self._snapshot.report.versions if self._snapshot else (),
         )
-        return pb.FromLearner(hello=hello)
+        connection.send(pb.FromLearner(hello=hello))
+        self._connection = connection
 
     def _report(self) -> None:
         if self._snapshot is not None and self._is_member:
@@ -198,7 +263,7 @@ class Messenger:
                 step_s=report.step_s,
                 data_position=report.data_position,
             )
-            self.connection.send(self._message(progress=progress))
+            self._send(self._message(progress=progress))
 
     def _answer(self) -> None:
         """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
@@ -231,7 +296,7 @@ class Messenger:
         )
         if version != pull.base_version or c_steps == 0 or self._sizes is None:
             declined = pb.Push(round=pull.round, fragment=fragment, base_version=version)
-            self.connection.send(self._message(push=declined))
+            self._send(self._message(push=declined))
             return
         sent, tampered = self._tampering.outgoing(offer)
         if tampered is not None:
@@ -250,7 +315,7 @@ class Messenger:
             self._process.round_work_s("push_s"),
             lambda: self._process.reach(
                 Phase.PUSH,
-                lambda: self.connection.send(message, values),
+                lambda: self._send(message, values),
                 round=offer.round, fragment=offer.fragment,
             ),
         )  # fmt: skip
@@ -267,10 +332,8 @@ class Messenger:
         size_bytes = self._sizes.checkpoint_bytes if self._sizes else 0
 
         def send() -> None:
-            self.connection.send(begun)
-            self.connection.send(
-                message, CheckpointValues(size_bytes, snapshot.digests), is_bulk=True
-            )
+            self._send(begun)
+            self._send(message, CheckpointValues(size_bytes, snapshot.digests))
 
         self._process.work(
             self._process.takes(self._costs.pack_s),

@@ -10,17 +10,12 @@ from collections.abc import Hashable, Mapping
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import PING_S, Meter
-from chaoslab.diloco.syncer.sessions import StreamPings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received
+from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received, StreamPings
 from chaoslab.sim.process import Process
 from chaoslab.sim.waits import Wakeable
 from chaoslab.sim.wires import SILENT_S, Stream, ping
-
-_LEAST_S = 1e-6
-"""Least wait: a time that is reached may be missed by a rounding, and real time would have gone on
-meanwhile."""
 
 
 class SyncerStreams:
@@ -79,7 +74,7 @@ class SyncerStreams:
     async def next_arrival(self, wait_s: float) -> Arrival[pb.FromLearner] | None:
         """See `Streams`."""
         if not self._arrivals:
-            await self._waiting.wait(max(wait_s, _LEAST_S))
+            await self._waiting.wait(wait_s)
         return self._arrivals.popleft() if self._arrivals else None
 
     def admit(self, session: int, payload_bytes_max: int | None = None) -> None:

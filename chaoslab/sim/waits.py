@@ -16,6 +16,9 @@ from chaoslab.sim.clock import Timer
 from chaoslab.sim.process import Act, Process
 
 T = TypeVar("T")
+_LEAST_S = 1e-6
+"""Least wait: a time that is reached may be missed by a rounding, and real time would have gone on
+meanwhile."""
 _ON_MAIN = frozenset({Phase.PUBLISH})
 """Points that a main thread waits at, so that nothing else of it goes on."""
 
@@ -64,35 +67,6 @@ class Points:
             return
         reach = self._process.reach_on_main if phase in _ON_MAIN else self._process.reach
         await Until(lambda go: reach(phase, go, round=round, fragment=fragment, version=version))
-
-
-class Flag:
-    """See `work.Flag`."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-        self._is_set = False
-        self._waiting: list[Act] = []
-
-    def set(self) -> None:
-        """See `work.Flag`."""
-        self._is_set = True
-        waiting, self._waiting = self._waiting, []
-        for go in waiting:
-            self._process.later(0.0, go)
-
-    def clear(self) -> None:
-        """See `work.Flag`."""
-        self._is_set = False
-
-    async def wait(self, seconds: float) -> bool:
-        """Whether it is set. Only what sets it ends the wait: jobs that would look for the end of
-        the process meanwhile end with it here.
-        """
-        del seconds
-        if not self._is_set:
-            await Until(self._waiting.append)
-        return self._is_set
 
 
 class Jobs:
@@ -164,7 +138,7 @@ class Jobs:
         """See `work.Jobs`."""
         await Until(lambda go: self._process.later(seconds, go))
 
-    def flag(self) -> Flag:
+    def flag(self) -> "Flag":
         """See `work.Jobs`."""
         return Flag(self._process)
 
@@ -202,7 +176,7 @@ class Wakeable:
         self._is_woken = False
 
     def _begin(self, go: Act, seconds: float) -> None:
-        self._go = go
+        self._go, seconds = go, max(seconds, _LEAST_S)
         due_s = self._process.clock.time_s + seconds
         if due_s >= self._due_s:  # woken too early once, rather than a timer for each wait
             return
@@ -218,3 +192,50 @@ class Wakeable:
         if self._go is not None:
             go, self._go = self._go, None
             go()
+
+
+class Flag:
+    """What one part of a process waits for and another sets: `diloco.node.waits.Flag`."""
+
+    def __init__(self, process: Process) -> None:
+        self._process, self._waiting = process, Wakeable(process)
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        """See `waits.Flag`."""
+        return self._is_set
+
+    def set(self) -> None:
+        """See `waits.Flag`. Who waits goes on after who sets it, as another thread does."""
+        if not self._is_set:
+            self._is_set = True
+            self._process.later(0.0, self._waiting.wake)
+
+    def clear(self) -> None:
+        """See `waits.Flag`."""
+        self._is_set = False
+
+    async def wait(self, seconds: float) -> bool:
+        """See `waits.Flag`; it may be less."""
+        if not self._is_set:
+            await self._waiting.wait(seconds)
+        return self._is_set
+
+
+class Waits:
+    """Waits of the parts of a process: `diloco.node.waits.Waits`."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def now_s(self) -> float:
+        """See `waits.Waits`."""
+        return self._process.node_s
+
+    def flag(self) -> Flag:
+        """See `waits.Waits`."""
+        return Flag(self._process)
+
+    def begin(self, name: str, code: Callable[[], Coroutine[Any, Any, None]]) -> None:  # noqa: ARG002
+        """See `waits.Waits`."""
+        drive(code())

@@ -17,10 +17,11 @@ import numpy as np
 
 from chaoslab.core.events import Json, Kind, Payload
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
+from chaoslab.diloco.learner.link import Backoff
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.streams import Backoff, Limits
+from chaoslab.diloco.wire.streams import Limits
 from tests.diloco import known
 from tests.diloco.hand_learner import SPECS, Told
 

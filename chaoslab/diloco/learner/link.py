@@ -13,22 +13,18 @@ means an address without a server, as that of a dead pod to which a Service of K
 leads for a second or two, and the next dial finds the right one.
 """
 
-import queue
 import random
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.mailbox import Closed, Received
-from chaoslab.diloco.wire.streams import Backoff
+from chaoslab.diloco.wire.mailbox import Closed, Received, StreamEvent, StreamPings
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
@@ -37,17 +33,33 @@ _AT_ONCE_S = 1.0
 """A dial that fails within this long was refused."""
 _BRIEF_S = 3.0
 """How long the next one waits for an answer."""
+_LEAST_SHARE = 0.1
+_CROWD_PER_S = 100.0
 
 
+C = TypeVar("C", bound="Connection")
 BeginProbe: TypeAlias = Callable[[Callable[[float], None]], None]
 """Begins to measure round trips on a separate connection, in s each; see `probe`."""
 
 
+class Connection(Protocol):
+    """A learner's end of one stream: `wire.connection`, or of a simulated one."""
+
+    @property
+    def pings(self) -> StreamPings: ...
+    def open(self, within_s: float | None = None) -> None: ...
+    def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None: ...
+    def close(self, final_message: pb.FromLearner | None = None) -> None: ...
+    async def next_arrival(self, wait_s: float) -> StreamEvent[pb.ToLearner] | None:
+        """What has arrived first; None if nothing does so long."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkHandlers:
+class LinkHandlers(Generic[C]):
     """Callbacks of the link, all called on its thread."""
 
-    hello: Callable[[Connection], None]
+    hello: Callable[[C], None]
     """A stream was opened: send the hello."""
     hear: Callable[[Received[pb.ToLearner]], str | None]
     """Handle a message; a reason if the stream must end because of it."""
@@ -57,30 +69,32 @@ class LinkHandlers:
     """The stream has ended, for this reason."""
 
 
-class Link:
+class Link(Generic[C]):
     """The link's thread: `start` once, then `close`."""
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
-        handlers: LinkHandlers,
+        connect: Callable[[], C],
+        handlers: LinkHandlers[C],
         *,
         emit: Emit,
         chance: random.Random,
         probe: BeginProbe | None = None,
+        waits: Waits | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.backoff = Backoff(chance)
         self._connect = connect
         self._handlers = handlers
         self._probe = probe
         self._emit = emit
-        self._closing = threading.Event()
-        self._may_reconnect = threading.Event()
-        now_s = time.monotonic()
-        self._meter = Meter()
+        self._waits = waits or ThreadWaits()
+        self._closing, self._may_reconnect = self._waits.flag(), self._waits.flag()
+        now_s = self._waits.now_s()
+        self._meter = meter or Meter()
         self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
         self._heartbeat = Periodic(_HEARTBEAT_S, now_s)
-        self._connection: Connection | None = None
+        self._connection: C | None = None
         self._alone_s = now_s
         """Time at which the last stream ended, or the link was made."""
         self._attempts = 0
@@ -88,13 +102,12 @@ class Link:
         self._opened_s: float | None = None
         self._was_refused = False
         self._pause_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="link", daemon=True)
 
     def start(self) -> None:
         """Start the thread, which begins to connect."""
         if self._probe is not None:
             self._probe(self._meter.probed)
-        self._thread.start()
+        self._waits.begin("link", self._run)
 
     def allow_reconnect(self) -> None:
         """Allow the next connection: the training thread has made a step."""
@@ -109,35 +122,31 @@ class Link:
 
     # ------------------------------------------------------------ the thread
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
         while not self._closing.is_set():
             connection = self._connection = self._dial()
-            why = self._listen(connection)
+            why = await self._listen(connection)
             connection.close()
             if self._closing.is_set():
                 return
             self._note_end(why)
-            self._rest()
+            await self._rest()
 
-    def _dial(self) -> Connection:
+    def _dial(self) -> C:
         connection = self._connect()
         connection.pings.use_meter(self._meter)
         self._opened_s = None
         self._attempts += 1
-        self._dialled_s = time.monotonic()
+        self._dialled_s = self._waits.now_s()
         connection.open(_BRIEF_S if self._was_refused else None)
         self._handlers.hello(connection)
         return connection
 
-    def _listen(self, connection: Connection) -> str:
+    async def _listen(self, connection: C) -> str:
         """Handle messages until the stream ends; return why it ended."""
         while not self._closing.is_set():
             now_s = self._keep_time(connection)
-            try:
-                arrival = connection.arrivals.get(timeout=max(0.0, self._next_s() - now_s))
-            except queue.Empty:
-                continue
-            what = arrival.event
+            what = await connection.next_arrival(max(0.0, self._next_s() - now_s))
             if isinstance(what, Closed):
                 return what.reason
             if isinstance(what, Received):
@@ -147,23 +156,23 @@ class Link:
                     return ended
         return "closing"
 
-    def _rest(self) -> None:
+    async def _rest(self) -> None:
         """Wait until the next connection is due and allowed; measuring continues."""
         self._may_reconnect.clear()
         self._pause_s = self.backoff.next_s()
-        until_s = time.monotonic() + self._pause_s
+        until_s = self._waits.now_s() + self._pause_s
         while not self._closing.is_set():
             now_s = self._keep_time(None)
             if now_s < until_s:
-                self._closing.wait(min(until_s, self._measure.due_s) - now_s)
-            elif self._may_reconnect.wait(max(0.0, self._measure.due_s - now_s)):
+                await self._closing.wait(min(until_s, self._measure.due_s) - now_s)
+            elif await self._may_reconnect.wait(max(0.0, self._measure.due_s - now_s)):
                 return
 
     # ------------------------------------------------------------ reports
 
-    def _keep_time(self, connection: Connection | None) -> float:
+    def _keep_time(self, connection: C | None) -> float:
         """Do what is due: ping, repeat, report; return the time."""
-        now_s = time.monotonic()
+        now_s = self._waits.now_s()
         if connection is not None:
             if self._ping.is_due(now_s):
                 connection.pings.ping()
@@ -181,12 +190,12 @@ class Link:
     def _note_answer(self) -> None:
         """Report the link as open at the first message of a stream."""
         if self._opened_s is None:
-            self._opened_s = time.monotonic()
+            self._opened_s = self._waits.now_s()
             after_s = self._opened_s - self._alone_s
             self._emit(LinkOpened, attempts=self._attempts, after_s=round(after_s, 6))
 
     def _note_end(self, why: str) -> None:
-        now_s, was_open = time.monotonic(), self._opened_s is not None
+        now_s, was_open = self._waits.now_s(), self._opened_s is not None
         open_s = now_s - self._opened_s if self._opened_s is not None else 0.0
         self._was_refused = not was_open and now_s - self._dialled_s < _AT_ONCE_S
         self._handlers.end(why)
@@ -204,3 +213,33 @@ class Link:
 
 
 _NOTHING_QUEUED: Mapping[str, Json] = {"queued": 0, "queued_bytes": 0}
+
+
+class Backoff:
+    """Delays between connection attempts: doubling from `first_s` to `cap_s` seconds, with jitter.
+
+    Each is drawn from nearly the whole range, so that learners that lost the syncer at the same
+    time spread out. With many learners the range grows: together they make at most about
+    `_CROWD_PER_S` attempts a second.
+    """
+
+    def __init__(self, chance: random.Random, *, first_s: float = 0.2, cap_s: float = 5.0) -> None:
+        self._chance = chance
+        self._first_s = first_s
+        self._cap_s = cap_s
+        self._next_s = first_s
+
+    def next_s(self) -> float:
+        """Seconds to wait before the next attempt; the first time at most `first_s`."""
+        most_s, self._next_s = self._next_s, min(2 * self._next_s, self._cap_s)
+        return most_s * self._chance.uniform(_LEAST_SHARE, 1.0)
+
+    def reset(self) -> None:
+        """Begin again with the shortest delay, after a stream that was welcomed."""
+        self._next_s = self._first_s
+
+    def spread(self, crowd: int) -> None:
+        """Widen the range so that `crowd` learners that reconnect at once stay below the rate."""
+        needed_s = crowd / _CROWD_PER_S
+        self._first_s, self._cap_s = max(self._first_s, needed_s), max(self._cap_s, 2 * needed_s)
+        self._next_s = max(self._next_s, self._first_s)

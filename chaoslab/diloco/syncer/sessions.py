@@ -8,37 +8,13 @@ Messages to a member without a stream are dropped. When memberships begin and en
 elsewhere. For the syncer's main thread.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Protocol
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.syncer.decisions import Member
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.mailbox import Arrival
-
-
-class StreamPings(Protocol):
-    """Pings of one stream, and how its link is measured: `wire.pings`, or of a simulated one."""
-
-    @property
-    def meter(self) -> Meter:
-        """What measures its link."""
-        ...
-
-    @property
-    def queue(self) -> Mapping[str, Json]:
-        """What waits to be sent, as `link.measured` says it."""
-        ...
-
-    def ping(self) -> None:
-        """Send one."""
-        ...
-
-    def use_meter(self, meter: Meter) -> None:
-        """Measure by this one from now on."""
-        ...
+from chaoslab.diloco.wire.mailbox import Arrival, StreamPings
 
 
 class Streams(Protocol):

@@ -19,7 +19,7 @@ from enum import StrEnum
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from chaoslab.diloco.node.waits import run_now, sleep
+from chaoslab.diloco.node.waits import Flag, ThreadWaits, run_now, sleep
 
 T = TypeVar("T")
 Job: TypeAlias = Callable[[], Coroutine[Any, Any, T]]
@@ -36,16 +36,6 @@ class Stage(StrEnum):
     STORE = "store"
     PUBLISH = "publish"
     """Encoding a version."""
-
-
-class Flag(Protocol):
-    """What one thread waits for and another sets."""
-
-    def set(self) -> None: ...
-    def clear(self) -> None: ...
-    async def wait(self, seconds: float) -> bool:
-        """Whether it is set, at the latest after this long."""
-        ...
 
 
 class Jobs(Protocol):
@@ -144,7 +134,7 @@ class Work:
 
     def flag(self) -> Flag:
         """See `Jobs.flag`."""
-        return _Flag()
+        return ThreadWaits().flag()
 
     def _follow(self, future: Future[T], then: Then[T]) -> None:
         def end(ended: Future[T]) -> None:  # naming `future` here would keep its result: a cycle
@@ -152,12 +142,3 @@ class Work:
             self._wake()
 
         future.add_done_callback(end)
-
-
-class _Flag:
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.set, self.clear = self._event.set, self._event.clear
-
-    async def wait(self, seconds: float) -> bool:
-        return self._event.wait(seconds)

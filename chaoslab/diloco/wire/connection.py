@@ -4,6 +4,7 @@ open ─► send, send_payload ─► Outbox ─► grpc's thread ═► the syn
         arrivals ◄─ a reader thread ◄═══════════════════ the syncer
 """
 
+import queue
 import threading
 from collections.abc import Callable, Hashable, Iterator
 
@@ -72,6 +73,13 @@ class Connection:
             frames = self._outbox.frames()
             self._call = self._channel.stream_stream(METHOD)(frames, metadata=metadata)
         self._reader.start()
+
+    async def next_arrival(self, wait_s: float) -> StreamEvent[pb.ToLearner] | None:
+        """The oldest of `arrivals`; None if nothing arrives for so long."""
+        try:
+            return self.arrivals.get(timeout=wait_s).event
+        except queue.Empty:
+            return None
 
     def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None:
         """Queue a message without payload; with a key it replaces an unsent one with the same key.

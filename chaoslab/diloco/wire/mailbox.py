@@ -12,10 +12,12 @@ import queue
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from chaoslab.core.events import Json
+from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 T = TypeVar("T")
@@ -161,6 +163,28 @@ class Arrival(Generic[M]):
 
     session: int
     event: StreamEvent[M]
+
+
+class StreamPings(Protocol):
+    """Pings of one stream, and how its link is measured: `wire.pings`, or of a simulated one."""
+
+    @property
+    def meter(self) -> Meter:
+        """What measures its link."""
+        ...
+
+    @property
+    def queue(self) -> Mapping[str, Json]:
+        """What waits to be sent, as `link.measured` says it."""
+        ...
+
+    def ping(self) -> None:
+        """Send one."""
+        ...
+
+    def use_meter(self, meter: Meter) -> None:
+        """Measure by this one from now on."""
+        ...
 
 
 class Inbox(Generic[T]):

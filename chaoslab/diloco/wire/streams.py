@@ -1,11 +1,10 @@
-"""Streams, for both ends: limits, receiving, delays between reconnects.
+"""Streams, for both ends: limits and receiving.
 
     frames ─► Assembler ─► Pings.handle, or deliver(Received) …  ─► Closed
 
 `hub` and `connection` are built on this.
 """
 
-import random
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -121,40 +120,6 @@ def _describe_end(error: grpc.RpcError) -> str:
     if isinstance(error, grpc.Call):
         return f"{error.code().name.lower()}: {error.details()}"
     return "the connection was lost, or the learner broke the stream off"
-
-
-class Backoff:
-    """Delays between connection attempts: doubling from `first_s` to `cap_s` seconds, with jitter.
-
-    Each is drawn from nearly the whole range, so that learners that lost the syncer at the same
-    time spread out. With many learners the range grows: together they make at most about
-    `_CROWD_PER_S` attempts a second.
-    """
-
-    def __init__(self, chance: random.Random, *, first_s: float = 0.2, cap_s: float = 5.0) -> None:
-        self._chance = chance
-        self._first_s = first_s
-        self._cap_s = cap_s
-        self._next_s = first_s
-
-    def next_s(self) -> float:
-        """Seconds to wait before the next attempt; the first time at most `first_s`."""
-        most_s, self._next_s = self._next_s, min(2 * self._next_s, self._cap_s)
-        return most_s * self._chance.uniform(_LEAST_SHARE, 1.0)
-
-    def reset(self) -> None:
-        """Begin again with the shortest delay, after a stream that was welcomed."""
-        self._next_s = self._first_s
-
-    def spread(self, crowd: int) -> None:
-        """Widen the range so that `crowd` learners that reconnect at once stay below the rate."""
-        needed_s = crowd / _CROWD_PER_S
-        self._first_s, self._cap_s = max(self._first_s, needed_s), max(self._cap_s, 2 * needed_s)
-        self._next_s = max(self._next_s, self._first_s)
-
-
-_LEAST_SHARE = 0.1
-_CROWD_PER_S = 100.0
 
 
 def keep_freed_memory() -> None:

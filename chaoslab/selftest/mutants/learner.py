@@ -17,7 +17,7 @@ from chaoslab.core.payloads import LearnerStep
 from chaoslab.diloco.learner import link, messages, messenger, program, training_thread
 from chaoslab.diloco.learner.exchange import Inbox, Joined, Snapshot
 from chaoslab.diloco.learner.inner_steps import Inner
-from chaoslab.diloco.learner.link import Link
+from chaoslab.diloco.learner.link import Backoff, Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.training_thread import Learner
@@ -26,7 +26,6 @@ from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.streams import Backoff
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, replica, start_named
 
 _CRASHES_AFTER_S = 1.0
@@ -181,15 +180,15 @@ class NoBackoff(Backoff):
         return 0.0
 
 
-class OneStreamLink(Link):
+class OneStreamLink(Link[Connection]):
     """Never reconnects, and goes on measuring its silent link.
 
     Nothing can tell it that training has ended, so it leaves after `_ALONE_S`.
     """
 
-    def _rest(self) -> None:
+    async def _rest(self) -> None:
         until_s = time.monotonic() + _ALONE_S
-        while not self._closing.wait(MEASURE_S):
+        while not await self._closing.wait(MEASURE_S):
             self._keep_time(None)
             if time.monotonic() > until_s:
                 os.kill(os.getpid(), signal.SIGTERM)

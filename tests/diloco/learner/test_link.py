@@ -11,11 +11,11 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import link
-from chaoslab.diloco.learner.link import Link, LinkHandlers
+from chaoslab.diloco.learner.link import Backoff, Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.mailbox import Received
-from chaoslab.diloco.wire.streams import Backoff, Limits
+from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS

@@ -3,6 +3,7 @@
 The test is the training thread: it leaves snapshots and takes what has arrived.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -353,10 +354,10 @@ def test_a_learner_that_still_waits_for_its_parameters_is_alive(
 def test_who_leaves_says_goodbye_and_does_not_come_back(
     syncer: HandSyncer, member: Trainer
 ) -> None:
+    (link,) = [one for one in threading.enumerate() if one.name == "link"]
     member.messenger.leave("asked")
     goodbye, _ = syncer.hear("goodbye")
     assert goodbye.reason == "asked"
     syncer.hear_end()
-    link = member.messenger._link._thread
     link.join(PATIENCE_S)
     assert not link.is_alive(), "nobody is left who could dial"

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 
+from chaoslab.diloco.learner.link import Backoff
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import (
@@ -23,7 +24,7 @@ from chaoslab.diloco.wire.frames import (
 )
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Received
-from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Backoff, Limits
+from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Limits
 from chaoslab.diloco.wire.tls import InsecureAddress, Tls
 from tests.diloco.known import TOKENS
 
