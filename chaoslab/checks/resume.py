@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
-from chaoslab.checks.timeline import before_the_end, fault_windows, of_learner, once
+from chaoslab.checks.timeline import before_the_end, fault_windows, of_learner, once, samples_of
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
@@ -94,8 +94,7 @@ def lives(history: History) -> Mapping[str, Sequence[Life]]:
     starts = {(e.payload.node, e.payload.incarnation): e.time_s for e in history.of(NodeStarted)}
     for joined in before_the_end(history, history.of(LearnerJoined)):
         said = joined.payload
-        mine = [e for e in before_the_end(history, of_learner(history, LearnerStep, said.learner))
-                if e.payload.epoch == said.epoch]  # fmt: skip
+        mine = before_the_end(history, samples_of(history, said.learner, said.epoch))
         life = Life(joined, starts.get(said.life, joined.time_s), mine)
         found[said.learner].append(life)
     return found

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import attrgetter
 from typing import TypeVar
 
@@ -324,6 +324,21 @@ def of_learner(history: History, kind: type[_L], learner: str) -> Sequence[Event
     return found.events if found else ()
 
 
+def samples_of(history: History, learner: str, epoch: int) -> Sequence[Event[LearnerStep]]:
+    """Reports of steps of one membership, in order."""
+    return _samples_by_membership(history).get((learner, epoch), ())
+
+
+@once
+def _samples_by_membership(
+    history: History,
+) -> Mapping[tuple[str, int], Sequence[Event[LearnerStep]]]:
+    found: dict[tuple[str, int], list[Event[LearnerStep]]] = defaultdict(list)
+    for event in history.of(LearnerStep):
+        found[event.payload.learner, event.payload.epoch].append(event)
+    return found
+
+
 def of_learner_between(
     history: History, kind: type[_L], learner: str, start_s: float, end_s: float
 ) -> Sequence[Event[_L]]:
@@ -347,20 +362,19 @@ def _by_learner(history: History, kind: type[_L]) -> Mapping[str, TimeIndex[Even
     return {learner: TimeIndex(events) for learner, events in found.items()}
 
 
-def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
+def before_the_end(history: History, events: Sequence[_E]) -> Sequence[_E]:
     """The events, which are in order, until training ended.
 
     A run that was cut short ends its nodes without announcing it, so its last seconds are left
     out, too.
     """
     end, finished = training_end(history), history.last(RunFinished)
-    until_s = float("inf")
-    if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
-        until_s = finished.time_s - ENDING_S
-    for event in events:
-        if (end is not None and event.seq > end.seq) or event.time_s > until_s:
-            return
-        yield event
+    if end is not None:
+        events = events[: bisect_right(events, end.seq, key=attrgetter("seq"))]
+    if finished is None or finished.payload.outcome is RunOutcome.COMPLETED:
+        return events
+    until_s = finished.time_s - ENDING_S
+    return list(takewhile(lambda event: event.time_s <= until_s, events))
 
 
 def after(since: Event, events: Sequence[_E]) -> Iterator[_E]:

@@ -10,7 +10,8 @@ is productive time over all time: here the steps that were kept, at the step tim
 over the time of all learners of the start, from the baseline to the end of training.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import ClassVar
@@ -24,13 +25,14 @@ from chaoslab.checks.timeline import (
     baseline_end_s,
     of_learner,
     once,
-    parts_of,
+    parts,
+    samples_of,
     training_end_s,
 )
 from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.binding import binding
 from chaoslab.core.events import Event
-from chaoslab.core.payloads import LearnerJoined, LearnerStep, NodeExited, RoundMerged
+from chaoslab.core.payloads import LearnerJoined, NodeExited, RoundMerged
 from chaoslab.core.units import Share, elapsed, plural, show_share
 from chaoslab.record.history import History
 
@@ -88,13 +90,13 @@ def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Even
         mine = joined.payload
         samples = [
             event
-            for event in of_learner(history, LearnerStep, learner)
-            if event.payload.epoch == mine.epoch and start_s < event.time_s <= ends_s
+            for event in samples_of(history, learner, mine.epoch)
+            if start_s < event.time_s <= ends_s
         ]
         if not samples or (after is None and mine.incarnation not in exits):
             continue
         last = max(event.payload.step for event in samples)
-        kept = _kept(history, learner, mine)
+        kept: float = _kept(history, mine)
         if after is not None and after.payload.source == RESUMED:
             kept = max(kept, after.payload.step)
         elif after is not None and after.payload.source == CHECKPOINT:
@@ -103,13 +105,26 @@ def _lost(history: History, learner: str, start_s: float) -> Iterator[tuple[Even
             yield samples[-1], last - kept
 
 
-def _kept(history: History, learner: str, joined: LearnerJoined) -> float:
+def _kept(history: History, joined: LearnerJoined) -> float:
     """Steps of a membership up to which its work was merged; the mean over fragments."""
-    merged = dict.fromkeys((e.payload.fragment for e in history.of(RoundMerged)), joined.step)
-    for part in parts_of(history, learner):
-        if part.contributor.epoch == joined.epoch:
-            merged[part.merged.payload.fragment] = part.contributor.step
-    return fmean(merged.values()) if merged else joined.step
+    merged = _last_merged(history).get((joined.learner, joined.epoch), {})
+    fragments = _fragments(history)
+    return fmean(merged.get(one, joined.step) for one in fragments) if fragments else joined.step
+
+
+@once
+def _fragments(history: History) -> frozenset[int]:
+    return frozenset(event.payload.fragment for event in history.of(RoundMerged))
+
+
+@once
+def _last_merged(history: History) -> Mapping[tuple[str, int], Mapping[int, int]]:
+    """Steps of each membership that were last merged, by fragment."""
+    found: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for part in parts(history):
+        one = part.contributor
+        found[one.learner, one.epoch][part.merged.payload.fragment] = one.step
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
