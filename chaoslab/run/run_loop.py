@@ -75,9 +75,6 @@ class RunLoop:
     _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
     """Signals that could not be sent: node, signal and reason."""
     _operators: Operators | None = None
-    _decided: int = -1
-    """`Progress.news` of a turn that found nothing to do: until there is more, the next would not.
-    -1: the next turn is taken whatever comes."""
     _progress: Progress = field(init=False)
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
@@ -108,7 +105,6 @@ class RunLoop:
             return is_done() or (self.is_training_over and not outlasts_training)
 
         until_s = self.recorder.now_s + within_s
-        self._decided = -1  # the run itself may have done something in between
         try:
             while not is_over():
                 if self.recorder.now_s >= until_s:
@@ -130,13 +126,11 @@ class RunLoop:
             wake_s = min(until_s, next_s if is_urgent else self._wake_s(next_s))
             has_acted, is_waiting = False, True
             while is_waiting:
-                self._read(wake_s, leave_s=next_s)
-                known = self._progress.news
+                self.recorder.read(wake_s, leave_s=next_s)
                 if self._operators is not None and (reason := self._operators.act()):
                     self._abort("an operator", reason)
                 has_acted = self.injector.act()
                 self._beat()
-                self._decided = -1 if has_acted else known
                 is_early = is_urgent and self.recorder.now_s < wake_s
                 is_waiting = is_early and not (has_acted or is_over())
         if has_acted:
@@ -145,17 +139,6 @@ class RunLoop:
             self.pacer.tell()
             self._sample()
             self._end_if_due()
-        else:
-            self._decided = -1
-
-    def _read(self, until_s: float, *, leave_s: float) -> None:
-        """Wait for an event that a decision may depend on: on most of them none does."""
-        while True:
-            self.recorder.read(until_s, leave_s=leave_s)
-            self._beat()
-            is_decided = self._decided == self._progress.news and self._operators is None
-            if not is_decided or self.recorder.now_s >= until_s or self.interrupts.count:
-                return
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""

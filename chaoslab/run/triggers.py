@@ -23,7 +23,6 @@ from chaoslab.core.payloads import (
     MemberLeft,
     NodeExited,
     NodeStarted,
-    PhaseReached,
     RoundMerged,
     SyncerFinal,
     SyncerReady,
@@ -41,11 +40,10 @@ _FOLDED = frozenset(
         (
             *(LearnerStep, RoundMerged, MemberJoined, MemberLeft, FaultHealed, LinkLost),
             *(NodeStarted, NodeExited, SyncerReady, SyncerStopRuleMet, SyncerStopped, SyncerFinal),
-            PhaseReached,
         ),
     )
 )
-"""Kinds of the events that change it, or that triggers by phase wait for."""
+"""Kinds of the events that change it."""
 _NEAR_ROUNDS = 3
 """This many rounds take long enough to prepare an injection, even where two come at once."""
 
@@ -84,8 +82,6 @@ class Progress:
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
-    news: int = 0
-    """How many events came that a trigger, an abort rule or the end of a phase may depend on."""
     _alive: dict[Role | None, tuple[str, ...]] = field(default_factory=dict)
     """What `alive` has found since the last start or exit."""
     _merged: set[int] = field(default_factory=set)
@@ -95,7 +91,6 @@ class Progress:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
         if event.kind not in _FOLDED:  # most events are of these kinds
             return
-        self.news += 1
         match event.payload:
             case LearnerStep() as said:
                 self._step(said, event.time_s)
@@ -118,8 +113,6 @@ class Progress:
                 self._end(said)
             case LinkLost(reason=reason):
                 self.links_lost = reason
-            case _:
-                pass
 
     # ---------------------------------------------------------------- what phases ask
 

@@ -58,13 +58,6 @@ class Told:
         return self.tell(Kind.ROUND_MERGED, data, at_s=at_s)
 
 
-def test_most_events_are_no_news_to_whoever_decides() -> None:
-    told = Told().started("learner-0").stepped("learner-0", 1, at_s=1.0)
-    known = told.progress.news
-    assert told.tell(Kind.LINK_MEASURED, {}, at_s=2.0).progress.news == known
-    assert told.merged("learner-0", at_s=3.0).progress.news > known
-
-
 # ---------------------------------------------------------------- triggers
 
 
