@@ -139,11 +139,11 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
             question=question, word=_NONE_DUE, text="none was taken away", tone=Tone.PLAIN
         )
     returned = sorted(verdict.learners_rejoined.items())
-    told: dict[str, list[str]] = {}
+    told: dict[LaterWork | None, dict[str, list[str]]] = {}
     for learner, back in returned:
-        said = f"{_returned(back)}{_since(verdict.worked_since.get(learner))}"
-        told.setdefault(said, []).append(learner)
-    text = ", ".join(f"{', '.join(learners)}{said}" for said, learners in told.items())
+        alike = told.setdefault(verdict.worked_since.get(learner), {})
+        alike.setdefault(_returned(back), []).append(learner)
+    text = "; ".join(_told(since, alike) for since, alike in told.items())
     if silent := sorted(verdict.learners_rejoined.keys() & _inferred(history)):
         text += (
             f"; {', '.join(silent)} reports nothing itself: only its process and the steps of the "
@@ -172,11 +172,14 @@ def _returned(back: Return) -> str:
     return f" {delay(back.after_s)}"
 
 
-def _since(since: LaterWork | None) -> str:
-    """, and contributed to 143 of 147 rounds since, then died at 29.6 s"""
+def _told(since: LaterWork | None, alike: Mapping[str, Sequence[str]]) -> str:
+    """learner-0 after 1.72 s, and contributed to 143 of 147 rounds since, then died at 29.6 s"""
+    text = ", ".join(f"{', '.join(names)}{returned}" for returned, names in alike.items())
     if since is None:
-        return ""
-    text = f", and contributed to {since.contributed:,} of {plural(since.rounds, 'round')} since"
+        return text
+    each = "each " if sum(map(len, alike.values())) > 1 else ""
+    rounds = f"{since.contributed:,} of {plural(since.rounds, 'round')}"
+    text = f"{text}, and {each}contributed to {rounds} since"
     if since.left is None or since.left_s is None:
         return text
     return f"{text}, then {_LEFT[since.left]} {seconds(since.left_s)}"
