@@ -24,12 +24,14 @@ from chaoslab.core.payloads import (
     NodeExited,
     StorageDamaged,
     StoragePowerLost,
+    TrainerSaid,
+    What,
 )
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.base import BaseFault, Choices, Layer
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 from chaoslab.fleet.base import Ability, Damage, Fleet, Role
 from chaoslab.fleet.protocols import LosesPower, StoresFiles, able
 from chaoslab.plan.model import Injection
@@ -180,16 +182,22 @@ def _is_damage(said: StorageDamaged) -> bool:
 def _met_by_script(
     window: EvidenceWindow, exited: Event[NodeExited], damaged: list[Event[StorageDamaged]]
 ) -> Found:
-    """Whether a script met the damage: once its next life trains, or failed to."""
+    """Whether a script met the damage: once its next life trains, or failed to. One that goes on
+    from the checkpoint that is half or gone has read a copy of it, to which nothing was done.
+    """
     later = [e for e in (*window.of(LearnerJoined), *window.of(NodeExited)) if e.seq > exited.seq]
     met = min(later, key=lambda e: e.seq, default=None)
     said = "no life started from it before the fault ended"
+    is_met = met is not None
     if met is not None and isinstance(met.payload, LearnerJoined):
         said = f"the next life went on from step {met.payload.step:,}"
+        if damaged[-1].payload.how != Damage.CORRUPT and _is_newest(met.payload.step, window):
+            is_met = False
+            said += ", that of this checkpoint: it has a copy that the fault did not touch"
     elif met is not None:
         said = "the next life ended before it trained"
     return Found(
-        code=Code.AS_ASKED if met else Code.NOT_USED,
+        code=Code.AS_ASKED if is_met else Code.NOT_USED,
         text=f"was killed, {_done(damaged)}; {said}",
         measured={
             "files": [event.payload.file for event in damaged],
@@ -198,6 +206,13 @@ def _met_by_script(
         },
         proof=(exited, *damaged, met),
     )
+
+
+def _is_newest(step: int, window: EvidenceWindow) -> bool:
+    """Whether a step is nearer to that of the newest checkpoint than to the one before it."""
+    said = of((*window.before, *window.during), TrainerSaid)
+    saved = sorted({e.payload.step or 0 for e in said if e.payload.what is What.SAVED})[-2:]
+    return len(saved) > 1 and 2 * step > sum(saved)
 
 
 def _done(damaged: list[Event[StorageDamaged]]) -> str:

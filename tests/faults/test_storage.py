@@ -40,14 +40,33 @@ def filled(free_bytes: int) -> Record:
     return record.add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=free_bytes)
 
 
-def saving(*times_s: float, age_s: float = 0.0) -> Record:
-    """A script that saved every 2 s until its disk was full at second 10, and then at these."""
-    record = Record(StorageDiskFull())
+def of_script(record: Record) -> Record:
     about = RunStarted(
         plan="it", seed=1, fleet="local", algorithm="script", learners=("learner-1",), stop={},
         version="0", is_twin=False, script=ScriptStarted(max_pause_s=60.0, says_saved=True),
     )  # fmt: skip
-    record.say(0.0, Kind.RUN_STARTED, "harness", **data_of(about)).add(1.0, Kind.NODE_STARTED)
+    return record.say(0.0, Kind.RUN_STARTED, "harness", **data_of(about))
+
+
+def went_on(step: int, how: Damage) -> Record:
+    """A script that saved at steps 20 and 40, lost the newer one, and goes on from a step."""
+    record = of_script(Record(StorageDamageCheckpoint(how=how))).add(1.0, Kind.NODE_STARTED)
+    for saved in (20, 40):
+        record.add(2.0, Kind.TRAINER_SAID, what="saved", step=saved)
+    record.begin(10.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+    left: dict[str, Json] = {"bytes_before": 100, "digest_before": "abcd", "untouched": [OLDER]}
+    left |= {"bytes_after": None, "digest_after": None}
+    record.add(10.2, Kind.STORAGE_DAMAGED, file=NEWEST, how=how.value, **left)
+    record.add(10.3, Kind.NODE_STARTED, incarnation=2)
+    return record.add(
+        12.5, Kind.LEARNER_JOINED, incarnation=2, epoch=2, source="checkpoint", step=step,
+        data_position=None, versions={},
+    )  # fmt: skip
+
+
+def saving(*times_s: float, age_s: float = 0.0) -> Record:
+    """A script that saved every 2 s until its disk was full at second 10, and then at these."""
+    record = of_script(Record(StorageDiskFull())).add(1.0, Kind.NODE_STARTED)
     for time_s in (6.0, 8.0, 10.0, *times_s):
         if time_s == 10.0:
             record.begin(10.0).add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=0)
@@ -136,6 +155,9 @@ BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 10
         refused=1,
     ),
     case("a full disk to which nobody wrote is weak", filled(0), Code.NOT_USED),
+    case("a script that goes on from an older one met it", went_on(20, Damage.LOSE), Code.AS_ASKED),
+    case("one that has a copy did not", went_on(39, Damage.TRUNCATE), Code.NOT_USED),
+    case("one that believes what is corrupt did", went_on(39, Damage.CORRUPT), Code.AS_ASKED),
     case("a full disk is proved by a script that saves no more", saving(), Code.AS_ASKED),
     case("one that overwrites its files goes on saving", saving(12.0), Code.NOT_USED),
     case("a file is of the time when it was written", saving(10.2, age_s=0.3), Code.AS_ASKED),

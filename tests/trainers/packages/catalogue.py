@@ -89,7 +89,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
             script={
                 "command": "{bin}/python {here}/lightning_train.py {folder}",
                 "from": {"csv": "{folder}/lightning_logs/version_*/metrics.csv"},
-                "checkpoints": "*step=*.ckpt",
+                "checkpoints": "*.ckpt",
             },
         ),
         "composer": Package(
