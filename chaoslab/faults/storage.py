@@ -21,11 +21,11 @@ from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     CheckpointFound,
     LearnerJoined,
+    LineKind,
     NodeExited,
     StorageDamaged,
     StoragePowerLost,
     TrainerSaid,
-    What,
 )
 from chaoslab.core.units import plural
 from chaoslab.faults.actions import EndsProcess
@@ -211,7 +211,7 @@ def _met_by_script(
 def _is_newest(step: int, window: EvidenceWindow) -> bool:
     """Whether a step is nearer to that of the newest checkpoint than to the one before it."""
     said = of((*window.before, *window.during), TrainerSaid)
-    saved = sorted({e.payload.step or 0 for e in said if e.payload.what is What.SAVED})[-2:]
+    saved = sorted({e.payload.step or 0 for e in said if e.payload.what is LineKind.SAVED})[-2:]
     return len(saved) > 1 and 2 * step > sum(saved)
 
 
