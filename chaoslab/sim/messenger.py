@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import PING_S, Meter
@@ -164,7 +164,7 @@ class Messenger:
     # ---------------------------------------------------------------- what arrives
 
     def _hear(self, received: Received[pb.ToLearner]) -> str | None:
-        message, payload = received.message, received.payload
+        message, payload = received.message, cast("object", received.payload)
         match message.WhichOneof("body"):
             case "welcome":
                 self._welcome(message)
