@@ -35,7 +35,7 @@ SHOWN = {
 }
 """Sections of each page of the record; the empty name is what comes before the first."""
 COLUMNS = 98
-_START_S, _FAULT_S, _END_S = 120.0, 120.0, 180.0
+_START_S, _FAULT_S, _END_S = 240.0, 300.0, 300.0
 _QUALITY = 30
 
 
@@ -45,8 +45,9 @@ def main() -> int:
         place = Path(folder)
         for name in ("gameday.yaml", "gameday.txt"):
             shutil.copy(EXAMPLES / name, place)
-        with Browser() as browser, game_day(place) as (process, said):
-            take_pictures(browser, said)
+        with game_day(place) as (process, said):
+            with Browser() as browser:  # one whose messages nobody reads stops
+                take_pictures(browser, said)
             process.wait(_END_S)
         (record,) = (place / "runs" / "two_faults").glob("2*")
         pages = {
@@ -94,10 +95,10 @@ def take_pictures(browser: Browser, said: Path) -> None:
         "Number(document.querySelector('#figures b').textContent) > 9",
         within_s=_START_S,
     )
-    picture(ann, "baseline", height=560)
+    picture(ann, "baseline", height=860)
     stage(ann, "half-dies", "waits")
     ann.until("document.getElementById('sentences').innerText.includes('2 predictions')")
-    picture(ann, "waits", height=800)
+    picture(ann, "waits", height=860)
     stage(cy, "half-dies", "active")
     cy.until("document.getElementById('sentences').innerText.includes('Cy notes')")
     picture(cy, "phone", height=844)
