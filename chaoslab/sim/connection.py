@@ -5,19 +5,25 @@ open ─► connected, or refused ─► send ─► Stream ─► hear ─► n
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from functools import partial
+from typing import Any, TypeAlias, cast
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.mailbox import Closed, Received, StreamEvent
-from chaoslab.sim.messages import Values, as_bytes
+from chaoslab.diloco.wire.mailbox import Bytes, Closed, Received, StreamEvent
 from chaoslab.sim.process import Process
-from chaoslab.sim.waits import Wakeable
+from chaoslab.sim.waits import Until, Wakeable, drive
 from chaoslab.sim.wires import SILENT_S, Party, Stream, Wire, ping
 
 _REFUSED = "unavailable: failed to connect to all addresses; Connection refused"
 _SILENT = "unavailable: ping timeout"
+
+
+_Unsent: TypeAlias = tuple[
+    pb.FromLearner, Bytes | Callable[[], Bytes], Callable[[], Coroutine[Any, Any, None]] | None
+]
 
 
 class Connection:
@@ -29,6 +35,9 @@ class Connection:
         self._stream: Stream | None = None
         self._unsent: list[tuple[Received[pb.FromLearner], int | None, bool]] = []
         """What was sent before it was connected."""
+        self._outbox: dict[Hashable, _Unsent] = {}
+        """Payloads that were not begun, by key."""
+        self._is_sending = False
         self._arrivals: deque[StreamEvent[pb.ToLearner]] = deque()
         self._waiting = Wakeable(process)
         self._is_over = False
@@ -45,9 +54,42 @@ class Connection:
         """See `link.Connection`; an older one with this key is on its way already."""
         self._put(Received(message, None), None, is_bulk=False)
 
-    def send_values(self, message: pb.FromLearner, values: Values, *, is_bulk: bool) -> None:
-        """Send a payload; others pass one that is bulk."""
-        self._put(Received(message, as_bytes(values)), values.size_bytes, is_bulk=is_bulk)
+    def send_payload(
+        self,
+        message: pb.FromLearner,
+        payload: Bytes | Callable[[], Bytes],
+        *,
+        key: Hashable,
+        midway: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        """See `link.Connection`: one after the other; an unsent one is replaced by the next."""
+        self._outbox[key] = message, payload, midway
+        if not self._is_sending:
+            self._is_sending = True
+            drive(self._send_payloads())
+
+    async def _send_payloads(self) -> None:
+        while self._outbox:
+            message, payload, midway = self._outbox.pop(next(iter(self._outbox)))
+            seconds = self._takes_s(message)
+            if seconds:
+                await Until(partial(self._process.work, seconds))
+            made = payload() if callable(payload) else payload
+            if midway is not None:
+                await midway()
+            if made:
+                received = Received(message, cast("memoryview", made))
+                is_bulk = message.WhichOneof("body") == "checkpoint"
+                self._put(received, len(made), is_bulk=is_bulk)
+            else:
+                self.send(message)
+        self._is_sending = False
+
+    def _takes_s(self, message: pb.FromLearner) -> float:
+        """Until a payload is made: copied from the device, and encoded."""
+        if message.WhichOneof("body") == "checkpoint":
+            return self._process.takes(self._process.world.costs.pack_s)
+        return self._process.round_work_s("push_s") if message.push.c_steps else 0.0
 
     def close(self, final_message: pb.FromLearner | None = None) -> None:
         """See `link.Connection`."""
@@ -67,7 +109,12 @@ class Connection:
         """See `link.Connection`."""
         if not self._arrivals:
             await self._waiting.wait(wait_s)
-        return self._arrivals.popleft() if self._arrivals else None
+        if not self._arrivals:
+            return None
+        event = self._arrivals.popleft()
+        if isinstance(event, Received) and event.message.WhichOneof("body") == "fragment":
+            await Until(partial(self._process.work, self._process.world.costs.adopt_s))
+        return event
 
     # ---------------------------------------------------------------- the network's side
 

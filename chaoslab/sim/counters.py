@@ -7,42 +7,13 @@ The same bookkeeping as `diloco.learner.replica`, without parameters.
 
 from collections.abc import Sequence
 
-import msgspec
-
 from chaoslab.core.events import Json
+from chaoslab.diloco.learner import exchange
+from chaoslab.diloco.learner.exchange import Adoption, FragmentCounters, Handover, Snapshot
 from chaoslab.diloco.syncer.decisions import Progress
+from chaoslab.sim.messages import CheckpointValues, bytes_of
 
 _SMOOTHING = 0.1
-
-
-class Published(msgspec.Struct, frozen=True):
-    """A version of a fragment that has arrived."""
-
-    fragment: int
-    version: int
-    digest: str
-    committed_tokens: int
-    """Committed tokens of the receiver."""
-    loss: float
-    """Loss of the global parameters, by the model."""
-
-
-class Handover(msgspec.Struct, frozen=True):
-    """State of a donor that has arrived."""
-
-    versions: tuple[int, ...]
-    digests: tuple[str, ...]
-    step: int
-    donor: str
-
-
-class Snapshot(msgspec.Struct, frozen=True):
-    """Counters at a step boundary."""
-
-    report: Progress
-    tokens_from: tuple[int, ...]
-    """Raw tokens of this incarnation at the adoption of each fragment."""
-    digests: tuple[str, ...]
 
 
 class Counters:
@@ -76,9 +47,11 @@ class Counters:
 
     def take_over(self, given: Handover) -> None:
         """Continue from a donor's adopted fragments and step, without its work."""
-        self.step = given.step
-        self.versions, self.digests = list(given.versions), list(given.digests)
-        self._steps_at = [given.step] * len(given.versions)
+        header, values = given
+        self.step, self.versions = header.step, list(header.versions)
+        if isinstance(values, CheckpointValues):
+            self.digests = list(values.digests)
+        self._steps_at = [header.step] * len(header.versions)
 
     def add_step(self, tokens: int, took_s: float) -> None:
         """Count one step."""
@@ -88,7 +61,7 @@ class Counters:
         self.data_position += 1
         self.step_s += share * (took_s - self.step_s)
 
-    def adopt(self, given: Published) -> dict[str, Json] | None:
+    def adopt(self, given: Adoption) -> dict[str, Json] | None:
         """Overwrite a fragment: the data of its event; None for a version that is not newer."""
         index = given.fragment
         if given.version <= self.versions[index]:
@@ -99,7 +72,7 @@ class Counters:
         self.committed[index] = given.committed_tokens
         self.discarded[index] += discarded
         self._steps_at[index], self._tokens_at[index] = self.step, self.tokens
-        self.loss = given.loss
+        self.loss = given.values
         return {
             "fragment": index,
             "version": given.version,
@@ -109,10 +82,10 @@ class Counters:
             "committed_tokens": committed,
         }
 
-    def snapshot(self) -> Snapshot:
-        """Present counters."""
+    def report(self) -> Progress:
+        """Present counters, as the syncer takes them."""
         step, tokens = self.step, self.tokens
-        report = Progress(
+        return Progress(
             step=step,
             tokens=tokens,
             c_steps=tuple([step - at for at in self._steps_at]),
@@ -122,7 +95,30 @@ class Counters:
             step_s=self.step_s,
             data_position=self.data_position,
         )
-        return Snapshot(report, tuple(self._tokens_at), tuple(self.digests))
+
+    def snapshot(self, size_bytes: int) -> Snapshot:
+        """Present counters, and a checkpoint of this size, as the messenger takes them."""
+        step, digests = self.step, tuple(self.digests)
+        fragments = [
+            FragmentCounters(version, step - steps_at, tokens_at)
+            for version, steps_at, tokens_at in zip(
+                self.versions, self._steps_at, self._tokens_at, strict=True
+            )
+        ]
+        counters = exchange.Counters(
+            step=step,
+            tokens=self.tokens,
+            data_position=self.data_position,
+            loss=self.loss,
+            step_s=self.step_s,
+            fragments=tuple(fragments),
+        )
+        return Snapshot(
+            counters,
+            delta=lambda _: None,
+            pack=lambda: bytes_of(CheckpointValues(size_bytes, digests)),
+            moments_digest=lambda _: "",
+        )
 
     def final(self) -> dict[str, Json]:
         """Data of learner.final: versions, and what became of every token."""

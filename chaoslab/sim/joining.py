@@ -9,11 +9,11 @@ As `diloco.learner.joining` does.
 
 from chaoslab.core.payloads import LearnerAdopted, LearnerCompiled, LearnerJoined, LeftBecause
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint
+from chaoslab.diloco.learner.exchange import Joined
 from chaoslab.diloco.settings import Source
 from chaoslab.sim.counters import Counters, numbered
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
-from chaoslab.sim.messenger import Joined
 from chaoslab.sim.modelled_state import curve
 from chaoslab.sim.process import Act, need
 from chaoslab.sim.step_reports import StepReports
@@ -76,7 +76,7 @@ class Joining:
             loss=curve(0.0),
         )
         if self._source is Source.INITIAL:
-            self._learner.messenger.send_initial(len(counters.versions))
+            self._learner.messenger.send_initial([None] * len(counters.versions))
         elif self._source is Source.SYNCER and self.own is not None:
             counters.data_position = max(counters.data_position, self.own.data_position)
 
@@ -88,7 +88,7 @@ class Joining:
             if inbox.handover is None:
                 return False
             counters.take_over(inbox.handover)
-            self._donor = inbox.handover.donor
+            self._donor = inbox.handover.header.donor
         adoptions, inbox.adoptions = inbox.adoptions, {}
         for published in adoptions.values():
             data = counters.adopt(published)
@@ -98,7 +98,7 @@ class Joining:
 
     def _announce(self, counters: Counters, source: Source, *, is_new: bool) -> None:
         self._reports.begin(counters)
-        self._learner.messenger.boundary(counters)
+        self._learner.boundary(counters)
         digests = numbered(counters.digests) if is_new else {}
         self._learner.tell_of_itself(
             LearnerJoined,

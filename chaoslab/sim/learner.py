@@ -130,7 +130,7 @@ class Learner(LearnerProcess):
         if self.messenger.inbox.stop is not None:
             self._leaving.begin_finish(counters, self.messenger.inbox.stop)
         elif self._must_wait(counters):
-            self.messenger.boundary(counters)
+            self.boundary(counters)
             self._wait = _Wait(self.now_s, self.train_later(_TURN_S, self._end_wait))
         else:
             self._begin_step(counters)
@@ -151,7 +151,7 @@ class Learner(LearnerProcess):
     def _step(self, counters: Counters, began_s: float) -> None:
         """A step has been made."""
         counters.add_step(self.tokens, self.clock.time_s - began_s)
-        self.messenger.boundary(counters)
+        self.boundary(counters)
         self._reports.notice(counters)
         self._reports.sample_if_due(counters)
         if self.clock.time_s - self._saved_s >= self._save_every_s:

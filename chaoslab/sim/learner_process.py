@@ -15,7 +15,7 @@ from chaoslab.diloco.settings import learning_rate
 from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.sim.clock import Timer
 from chaoslab.sim.counters import Counters
-from chaoslab.sim.messenger import Messenger
+from chaoslab.sim.messenger import Messenger, ModelledPayloads
 from chaoslab.sim.model import PARAMETERS
 from chaoslab.sim.process import Act, Process, need
 from chaoslab.sim.saving import Saving
@@ -60,14 +60,13 @@ class LearnerProcess(Process):
             step_time_s=float(self.flags["step-time"]) if "step-time" in self.flags else None,
             speed=float(self.flags.get("speed", 1.0)),
         )
+        payloads = ModelledPayloads(self, self.parameters)
         self.messenger = Messenger(
-            self, self,
-            parameters=self.parameters,
-            changed=lambda: self.on_training_thread(self.look),
-        )  # fmt: skip
-        self.saving = Saving(
-            self, size_bytes=int(self.world.costs.checkpoint_bytes * self.parameters)
+            self, self, payloads=payloads, changed=lambda: self.on_training_thread(self.look)
         )
+        self.on("updates", payloads.tampering.apply_hook)
+        self._checkpoint_bytes = int(self.world.costs.checkpoint_bytes * self.parameters)
+        self.saving = Saving(self, size_bytes=self._checkpoint_bytes)
         self.learning_rate = partial(
             learning_rate,
             lr=float(need(self.flags, "lr")),
@@ -86,7 +85,8 @@ class LearnerProcess(Process):
     def end(self) -> None:
         """End the process and its stream."""
         super().end()
-        self.messenger.abandon()
+        if self.messenger.stream is not None:
+            self.messenger.stream.abandon()
 
     # ---------------------------------------------------------------- the training thread
 
@@ -116,6 +116,10 @@ class LearnerProcess(Process):
         """Duration of a piece of work, drawn anew."""
         return self.chance.spread(mean_s, self.world.costs.spread)
 
+    def boundary(self, counters: Counters) -> None:
+        """Leave the state between two steps to the messenger."""
+        self.messenger.boundary(counters.snapshot(self._checkpoint_bytes))
+
     def save(self, counters: Counters) -> None:
         """Write a checkpoint beside training."""
         self.saving.save_later(
@@ -144,11 +148,13 @@ class LearnerProcess(Process):
 
     def hear(self, stream: Stream, message: Received[Any]) -> None:
         """A message of the syncer."""
-        self.messenger.hear(stream, message)
+        if self.messenger.stream is not None:
+            self.messenger.stream.hear(stream, message)
 
     def lose(self, stream: Stream, reason: str) -> None:
         """The stream has ended."""
-        self.messenger.lose(stream, reason)
+        if self.messenger.stream is not None:
+            self.messenger.stream.lose(stream, reason)
 
     # ---------------------------------------------------------------- events
 

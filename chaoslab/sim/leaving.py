@@ -90,5 +90,5 @@ class Leaving:
         learner.is_ending = True
         learner.tell_of_itself(LearnerLeft, step=step, reason=reason)
         if learner.is_training:
-            learner.messenger.leave()
+            learner.messenger.leave(reason)
         learner.later(learner.takes(learner.world.costs.leave_s), learner.exit)

@@ -38,6 +38,11 @@ class CheckpointValues(Values, frozen=True):
     digests: tuple[str, ...]
 
 
+def bytes_of(values: Values) -> bytes:
+    """As `as_bytes`, where bytes are asked for."""
+    return cast("bytes", values)
+
+
 def as_bytes(payload: Values) -> memoryview:
     """The same for those who pass payloads on, and ask nothing of them but their length."""
     return cast("memoryview", payload)

@@ -1,12 +1,12 @@
 """Checkpoints of a simulated learner: the rules of `diloco.learner.checkpoints`, on its disk."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 from chaoslab.diloco.learner.checkpoints import Checkpoints, LearnerCheckpoint
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.sim.disk import CheckpointFile
-from chaoslab.sim.messages import Values
+from chaoslab.sim.messages import Values, bytes_of
 from chaoslab.sim.process import Act, Process
 from chaoslab.sim.waits import Until, drive
 
@@ -25,7 +25,7 @@ class Saving(Checkpoints):
 
     def values(self) -> bytes:
         """Payload of a checkpoint."""
-        return _bytes_of(self._size_bytes)
+        return bytes_of(Values(self._size_bytes))
 
     async def close(self) -> None:
         """Wait until a write that has begun is finished."""
@@ -44,7 +44,7 @@ class Saving(Checkpoints):
         file = self._disk.files[name]
         if file.damage:
             raise CorruptState(file.damage)
-        payload = _bytes_of(file.size_bytes)
+        payload = bytes_of(Values(file.size_bytes))
         return LearnerCheckpoint(step=file.step, data_position=file.data_position, payload=payload)
 
     async def _write(self, name: str, checkpoint: LearnerCheckpoint) -> None:
@@ -82,8 +82,3 @@ class Saving(Checkpoints):
 
     async def _sleep(self, seconds: float) -> None:
         await Until(lambda go: self._learner.later(seconds, go))
-
-
-def _bytes_of(size_bytes: int) -> bytes:
-    """In the place of a checkpoint's bytes, of which nothing is asked but their number."""
-    return cast("bytes", Values(size_bytes))

@@ -19,7 +19,9 @@ from chaoslab.core.events import Json, Kind, Payload
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.link import Backoff
 from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.payloads import ArrayPayloads
 from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.streams import Limits
 from tests.diloco import known
@@ -47,7 +49,7 @@ class LittleLearner:
         self.connections: list[Connection] = []
         self.messenger = Messenger(
             lambda: self._connect(address, limits),
-            learner=name, incarnation=1, specs=specs, emit=self._emit,
+            learner=name, incarnation=1, payloads=ArrayPayloads(specs), emit=self._emit,
         )  # fmt: skip
         self.messenger._link.backoff = Backoff(
             random.Random(name), first_s=pause_s, cap_s=2 * pause_s
@@ -94,7 +96,7 @@ class LittleLearner:
         deadline_s = time.monotonic() + PATIENCE_S
         while not is_done():
             assert time.monotonic() < deadline_s, f"{self.name} waits in vain: {self.told._said}"
-            self.messenger.wait(0.05)
+            run_now(self.messenger.wait(0.05))
             self.inbox.update(self.messenger.take())
 
     # ---------------------------------------------------------------- training

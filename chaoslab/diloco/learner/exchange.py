@@ -6,13 +6,18 @@
 Data only; nothing here waits, and arrays in it are never changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.mailbox import Bytes
+
+Vector: TypeAlias = Any
+"""Values of a fragment: float32 [n_p], or what a simulation has in their place."""
+Outgoing: TypeAlias = tuple[pb.Push, Callable[[], Bytes]]
+"""A header, and a function that makes its payload on the sender's thread."""
 
 
 class FragmentCounters(NamedTuple):
@@ -74,7 +79,7 @@ class Snapshot(NamedTuple):
     """
 
     counters: Counters
-    delta: Callable[[int], FloatArray]
+    delta: Callable[[int], Vector]
     pack: Callable[[], bytes]
     moments_digest: Callable[[bytes], str]
 
@@ -89,7 +94,7 @@ class Adoption:
     """Raw tokens of this incarnation that the syncer has merged into the fragment."""
     digest: str
     """Digest of `values` as received."""
-    values: FloatArray
+    values: Vector
 
 
 class Handover(NamedTuple):
@@ -106,9 +111,35 @@ class Joined:
     epoch: int
     source: Source
     settings: Settings
-    layout: Layout
+    layout: Any
+    """`model.fragments.Layout`."""
     data_position: int
     step: int
+
+
+class Payloads(Protocol):
+    """Values of a learner as they are sent: `payloads.ArrayPayloads`, or a simulation's."""
+
+    @property
+    def specs_json(self) -> str:
+        """The learner's tensors, for its hello."""
+        ...
+
+    def cut(self, settings: Settings) -> Any:
+        """Layout of its tensors in fragments, for those to come; ValueError if there is none."""
+        ...
+
+    def adoption(self, header: pb.Fragment, payload: memoryview) -> Adoption:
+        """A published fragment; MalformedPayload or ValueError if it is invalid."""
+        ...
+
+    def initial(self, values: Vector) -> Bytes:
+        """A fragment of the initial parameters, in full precision."""
+        ...
+
+    def outgoing(self, push: pb.Push, values: Callable[[], Vector]) -> Sequence[Outgoing]:
+        """What to send for a push; normally the push itself."""
+        ...
 
 
 @dataclass(slots=True)

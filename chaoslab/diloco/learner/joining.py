@@ -18,6 +18,7 @@ from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Source
 
 
@@ -72,7 +73,7 @@ class Joining:
 
     def _hear(self) -> Inbox:
         """Wait for arrivals, at most 1 s; raises if training ended or the learner was refused."""
-        self.messenger.wait(1.0)
+        run_now(self.messenger.wait(1.0))
         inbox = self.messenger.take()
         if inbox.stop is not None:
             raise TrainingEnded(LeftBecause.STOPPED, inbox.stop.reason)

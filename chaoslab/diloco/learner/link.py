@@ -14,9 +14,9 @@ leads for a second or two, and the next dial finds the right one.
 """
 
 import random
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
@@ -24,7 +24,7 @@ from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.mailbox import Closed, Received, StreamEvent, StreamPings
+from chaoslab.diloco.wire.mailbox import Bytes, Closed, Received, StreamEvent, StreamPings
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
@@ -49,6 +49,14 @@ class Connection(Protocol):
     def pings(self) -> StreamPings: ...
     def open(self, within_s: float | None = None) -> None: ...
     def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None: ...
+    def send_payload(
+        self,
+        message: pb.FromLearner,
+        payload: Bytes | Callable[[], Bytes],
+        *,
+        key: Hashable,
+        midway: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    ) -> None: ...
     def close(self, final_message: pb.FromLearner | None = None) -> None: ...
     async def next_arrival(self, wait_s: float) -> StreamEvent[pb.ToLearner] | None:
         """What has arrived first; None if nothing does so long."""

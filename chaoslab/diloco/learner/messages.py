@@ -1,18 +1,14 @@
-"""Conversion at the learner: counters to messages, the syncer's messages to inbox items.
+"""Conversion at the learner: counters to messages, a welcome to a membership.
 
     Counters ──► hello, progress, push, declined, checkpoint ──► messages ══► syncer
-    Joined, Adoption ◄── joined, adoption ◄── messages ◄══╝
+    Joined ◄── joined ◄── messages ◄══╝
 
 Pure functions. `messenger` decides when a message is sent; the syncer's side is `syncer.messages`,
 and `wire.proto` describes every field.
 """
 
-from collections.abc import Sequence
-
-from chaoslab.diloco.learner.exchange import Adoption, Counters, Joined
-from chaoslab.diloco.model.codec import decode, digest
+from chaoslab.diloco.learner.exchange import Counters, Joined, Payloads
 from chaoslab.diloco.model.encodings import Codec
-from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -24,14 +20,14 @@ def hello(
     incarnation: int,
     process: int,
     *,
-    specs: Sequence[TensorSpec],
+    specs_json: str,
     counters: Counters | None,
 ) -> pb.Hello:
     """Hello: identity of the process, and what it holds (None: nothing)."""
     return pb.Hello(
         learner=learner,
         incarnation=incarnation,
-        specs_json=specs_to_json(specs),
+        specs_json=specs_json,
         versions=counters.versions if counters else (),
         step=counters.step if counters else 0,
         data_position=counters.data_position if counters else 0,
@@ -102,7 +98,7 @@ def checkpoint(counters: Counters, request: int, donor: str) -> pb.Checkpoint:
 # ---------------------------------------------------------------- from the syncer
 
 
-def joined(message: pb.ToLearner, specs: Sequence[TensorSpec]) -> Joined:
+def joined(message: pb.ToLearner, payloads: Payloads) -> Joined:
     """Membership that a welcome grants; ValueError if it cannot be parsed."""
     welcome = message.welcome
     settings, source = Settings.from_json(welcome.settings_json), Source(welcome.source)
@@ -110,19 +106,7 @@ def joined(message: pb.ToLearner, specs: Sequence[TensorSpec]) -> Joined:
         epoch=message.epoch,
         source=source,
         settings=settings,
-        layout=Layout.balance(specs, settings.fragments),
+        layout=payloads.cut(settings),
         data_position=welcome.data_position,
         step=welcome.step,
-    )
-
-
-def adoption(header: pb.Fragment, payload: memoryview, size: int) -> Adoption:
-    """A published fragment of `size` values; MalformedPayload or ValueError if invalid."""
-    values = decode(payload, size, Codec(header.codec))
-    return Adoption(
-        fragment=header.fragment,
-        version=header.version,
-        committed_tokens=header.committed_tokens,
-        digest=digest(values),
-        values=values,
     )

@@ -19,29 +19,37 @@ training thread has made a step, so that a learner that hangs does not rejoin.
 import random
 import secrets
 import threading
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
+from chaoslab.core.link_meter import Meter
 from chaoslab.core.payloads import CheckpointGiven, LearnerFenced, LearnerPushed
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner import messages
-from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
-from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
-from chaoslab.diloco.learner.tampering import Tampering
-from chaoslab.diloco.model.codec import encode
+from chaoslab.diloco.learner.exchange import Handover, Inbox, Payloads, Snapshot, Vector
+from chaoslab.diloco.learner.link import BeginProbe, Connection, Link, LinkHandlers
 from chaoslab.diloco.model.encodings import Codec, MalformedPayload
-from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phases
-from chaoslab.diloco.node.waits import run_now
+from chaoslab.diloco.node.phases import Phases, Points
+from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.connection import Connection
-from chaoslab.diloco.wire.frames import Bytes
-from chaoslab.diloco.wire.mailbox import Received
+from chaoslab.diloco.wire.mailbox import Bytes, Received
 
 _WAITS_S = 2.0
 """A training thread that waits for other learners says so more often than this, in s."""
+
+
+class Ambient(NamedTuple):
+    """What a messenger takes from where it runs."""
+
+    waits: Waits
+    chance: random.Random
+    """Of the pauses before it reconnects."""
+    meter: Meter
+    """Of its link."""
+    process: int
+    """Number that no other process of this learner has."""
 
 
 class Messenger:
@@ -53,26 +61,33 @@ class Messenger:
         *,
         learner: str,
         incarnation: int,
-        specs: Sequence[TensorSpec],
+        payloads: Payloads,
         emit: Emit,
-        tampering: Tampering | None = None,
-        phases: Phases | None = None,
+        phases: Points | None = None,
         probe: BeginProbe | None = None,
+        ambient: Ambient | None = None,
     ) -> None:
+        """`ambient`: None for that of a real process."""
+        ambient = ambient or Ambient(
+            ThreadWaits(),
+            random.Random(f"{learner}/{incarnation}"),
+            Meter(),
+            secrets.randbits(63),
+        )
         self._learner = learner
         self._incarnation = incarnation
-        self._specs = tuple(specs)
+        self._payloads = payloads
         self._emit = emit
-        self._tampering = tampering or Tampering(emit)
         self._phases = phases or Phases(emit, {})
+        self._waits = ambient.waits
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._arrived = self._waits.flag()
         self._inbox = Inbox()
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
-        self._layout = Layout(())
+        self._fragments = 0
         self._codec = Codec.F32
         self._pulls: dict[int, pb.Pull] = {}
         self._requests: dict[int, pb.CheckpointRequest] = {}
@@ -80,15 +95,17 @@ class Messenger:
         self.epoch = 0
         """Epoch of the current or latest membership; 0 before the first."""
         self._is_member = False
-        self._process = secrets.randbits(63)
+        self._process = ambient.process
         self._link = Link(
             connect,
             LinkHandlers(
                 hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end
             ),
             emit=emit,
-            chance=random.Random(f"{learner}/{incarnation}"),
+            chance=ambient.chance,
             probe=probe,
+            waits=self._waits,
+            meter=ambient.meter,
         )
 
     # ------------------------------------------------------------ for the training thread
@@ -101,7 +118,7 @@ class Messenger:
         """Leave the state after a step: report it, and answer the pulls that it can answer."""
         self._link.allow_reconnect()
         with self._lock:
-            self._snapshot, self._snapshot_s = snapshot, time.monotonic()
+            self._snapshot, self._snapshot_s = snapshot, self._waits.now_s()
             self._report()
             self._answer()
 
@@ -118,20 +135,22 @@ class Messenger:
             inbox = self._inbox
             return any((inbox.communicator, inbox.joined, inbox.stop, inbox.refused))
 
-    def wait(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> None:
         """Return when something has arrived, at most after `timeout_s`."""
         self._link.allow_reconnect()
-        with self._changed:
-            if self._inbox == Inbox():
-                self._changed.wait(timeout_s)
+        with self._lock:
+            if self._inbox != Inbox():
+                return
+            self._arrived.clear()
+        await self._arrived.wait(timeout_s)
 
-    def send_initial(self, fragments: Sequence[FloatArray]) -> None:
+    def send_initial(self, fragments: Sequence[Vector]) -> None:
         """Send the initial parameters, each float32 [n_p], to a syncer that asked for them."""
         for index, values in enumerate(fragments):
             push = messages.initial(index)
             self._send_payload(
                 pb.FromLearner(epoch=self.epoch, push=push),
-                encode(values, Codec.F32),
+                self._payloads.initial(values),
                 ("initial", index),
             )
 
@@ -148,16 +167,16 @@ class Messenger:
                 self._learner,
                 self._incarnation,
                 self._process,
-                specs=self._specs,
+                specs_json=self._payloads.specs_json,
                 counters=self._snapshot.counters if self._snapshot else None,
             )
             connection.send(pb.FromLearner(hello=hello))
             self._connection = connection
 
     def _hear(self, received: Received[pb.ToLearner]) -> str | None:
-        with self._changed:
+        with self._lock:
             ended = self._dispatch(received)
-            self._changed.notify_all()
+            self._arrived.set()
         return ended
 
     def _repeat(self) -> None:
@@ -201,10 +220,10 @@ class Messenger:
 
     def _welcome(self, message: pb.ToLearner) -> str | None:
         try:
-            joined = messages.joined(message, self._specs)
+            joined = messages.joined(message, self._payloads)
         except ValueError as error:
             return f"invalid welcome: {error}"
-        self._layout = joined.layout
+        self._fragments = joined.settings.fragments
         self._codec = Codec(joined.settings.compression)
         self.epoch, self._is_member = joined.epoch, True
         self._link.backoff.spread(len(joined.settings.learners))
@@ -216,25 +235,24 @@ class Messenger:
         return None
 
     def _pull(self, pull: pb.Pull) -> str | None:
-        if pull.fragment >= len(self._layout.fragments):
+        if pull.fragment >= self._fragments:
             return f"pull of fragment {pull.fragment}, which does not exist"
         self._pulls[pull.fragment] = pull
         self._answer()
         return None
 
     def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
-        if len(request.versions) != len(self._layout.fragments):
+        if len(request.versions) != self._fragments:
             return "checkpoint request with another number of fragments"
         self._requests[request.request] = request
         self._answer()
         return None
 
     def _fragment(self, header: pb.Fragment, payload: memoryview | None) -> str | None:
-        if payload is None or header.fragment >= len(self._layout.fragments):
+        if payload is None or header.fragment >= self._fragments:
             return "published fragment with another number or no payload"
-        size = self._layout.fragments[header.fragment].size
         try:
-            adoption = messages.adoption(header, payload, size)
+            adoption = self._payloads.adoption(header, payload)
         except (MalformedPayload, ValueError) as error:
             return f"invalid published fragment: {error}"
         self._inbox.adoptions[header.fragment] = adoption
@@ -246,7 +264,7 @@ class Messenger:
         if self._snapshot is None or self._connection is None or not self._is_member:
             return
         progress = messages.progress(self._snapshot.counters)
-        if time.monotonic() - self._snapshot_s > _WAITS_S:
+        if self._waits.now_s() - self._snapshot_s > _WAITS_S:
             progress.waits = False  # the training thread hangs
         self._connection.send(pb.FromLearner(epoch=self.epoch, progress=progress), key="progress")
 
@@ -277,15 +295,13 @@ class Messenger:
             )
             return
         push = messages.push(snapshot.counters, pull, self._codec)
-        sent = self._tampering.outgoing(push, lambda: snapshot.delta(fragment), self._codec)
+        sent = self._payloads.outgoing(push, lambda: snapshot.delta(fragment))
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
                 pb.FromLearner(epoch=self.epoch, push=header),
                 payload,
                 ("push", fragment, number),
-                lambda: run_now(
-                    self._phases.reach(Phase.PUSH, round=pull.round, fragment=fragment)
-                ),
+                partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         self._emit(
             LearnerPushed,
@@ -316,19 +332,19 @@ class Messenger:
             partial(self._note_donating, self._connection, self.epoch, request.request),
         )
 
-    def _note_donating(self, connection: Connection | None, epoch: int, request: int) -> None:
+    async def _note_donating(self, connection: Connection | None, epoch: int, request: int) -> None:
         """Say that a checkpoint is on its way, so that the syncer waits for it."""
         if connection is not None:
             begun = pb.Checkpoint(request=request)
             connection.send(pb.FromLearner(epoch=epoch, checkpoint=begun))
-        run_now(self._phases.reach(Phase.DONATE))
+        await self._phases.reach(Phase.DONATE)
 
     def _send_payload(
         self,
         message: pb.FromLearner,
         payload: Bytes | Callable[[], Bytes],
         key: Hashable,
-        midway: Callable[[], None] | None = None,
+        midway: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         if self._connection is not None and self._is_member:  # no payload before the welcome
             self._connection.send_payload(message, payload, key=key, midway=midway)

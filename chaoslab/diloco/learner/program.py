@@ -30,6 +30,7 @@ from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.mirrored import Leader
 from chaoslab.diloco.learner.options import membership_of, parser, token_of
 from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.payloads import ArrayPayloads
 from chaoslab.diloco.learner.replica import Replica, Steps
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.learner.training_thread import Learner, Shard
@@ -118,9 +119,8 @@ def _train(
         lambda: Connection(options.syncer, token=token, tls=tls),
         learner=options.name,
         incarnation=options.incarnation,
-        specs=inner.specs,
+        payloads=ArrayPayloads(inner.specs, tampering),
         emit=tell,
-        tampering=tampering,
         phases=phases,
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )

@@ -1,6 +1,6 @@
 """Test hook of the learner: corrupts its pushes before they are sent, for a time.
 
-    Messenger ── push, values ──► Tampering.outgoing ──► what is sent instead
+    Payloads ── push, values ──► Tampering.outgoing ──► what is sent instead
     harness ── {"do": "updates", "kind": "scaled", "factor": 1000, "for_s": 8} ──► apply_hook
 
     nan        one value of the outer gradient is NaN
@@ -17,20 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import numpy as np
-
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import UpdateTampered
 from chaoslab.core.protocol import Corruption
-from chaoslab.diloco.model.codec import encode
-from chaoslab.diloco.model.encodings import Codec
-from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.learner.exchange import Outgoing
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import Bytes
+from chaoslab.diloco.wire.mailbox import Bytes
 
-Outgoing: TypeAlias = tuple[pb.Push, Callable[[], Bytes]]
-"""A header, and a function that makes its payload on the sender's thread."""
+Make: TypeAlias = Callable[[Corruption | None, float], Bytes]
+"""Makes the payload of a push, with its values changed; the factor is that of `scaled`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ class _Asked:
 
 
 class Tampering:
-    """Replaces pushes between messenger and wire. Set on one thread, used on another."""
+    """Replaces pushes before they are sent. Set on one thread, used on another."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
@@ -56,12 +52,10 @@ class Tampering:
             _Asked(corruption=Corruption(str(facts["kind"])), factor=factor) if facts else None
         )
 
-    def outgoing(
-        self, push: pb.Push, values: Callable[[], FloatArray], codec: Codec
-    ) -> Sequence[Outgoing]:
-        """What to send for a push of `values`, float32 [n]; normally the push itself."""
+    def outgoing(self, push: pb.Push, make: Make) -> Sequence[Outgoing]:
+        """What to send for a push; normally the push itself."""
         asked = self._asked
-        honest: Outgoing = (push, lambda: encode(values(), codec))
+        honest: Outgoing = (push, lambda: make(None, 1.0))
         if asked is None:
             return [honest]
         corruption, factor, earlier = asked.corruption, asked.factor, asked.earlier
@@ -78,10 +72,8 @@ class Tampering:
             factor=factor if corruption is Corruption.SCALED else None,
         )
         match corruption:
-            case Corruption.NAN:
-                return [(push, lambda: encode(_with_nan(values()), codec))]
-            case Corruption.SCALED:
-                return [(push, lambda: encode(_times(values(), factor), codec))]
+            case Corruption.NAN | Corruption.SCALED:
+                return [(push, lambda: make(corruption, factor))]
             case Corruption.STALE:
                 return [_repeated(push, *earlier[push.fragment])]
             case Corruption.DUPLICATE:
@@ -93,14 +85,3 @@ def _repeated(push: pb.Push, header: pb.Push, payload: Bytes) -> Outgoing:
     again.CopyFrom(header)
     again.round = push.round
     return again, lambda: payload
-
-
-def _with_nan(values: FloatArray) -> FloatArray:
-    tampered = values.copy()
-    tampered[0] = np.nan
-    return tampered
-
-
-def _times(values: FloatArray, factor: float) -> FloatArray:
-    with np.errstate(over="ignore"):  # the factor may be meant to overflow float32
-        return values * np.float32(factor)

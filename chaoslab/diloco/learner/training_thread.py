@@ -269,7 +269,7 @@ class Learner:
         """Wait a moment for a round or for other learners; report and answer meanwhile."""
         began_s = time.monotonic()
         self._messenger.boundary(self._replica.snapshot())
-        self._messenger.wait(TURN_S)
+        run_now(self._messenger.wait(TURN_S))
         self._round_wait.add(self._replica.counters, time.monotonic() - began_s)
         self._replica.pace.restart()
         self._tell_notice()
@@ -336,7 +336,7 @@ class Learner:
         """Training has ended: adopt the last versions, report them, leave."""
         deadline_s = time.monotonic() + _DRAIN_S
         while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
-            self._messenger.wait(0.5)
+            run_now(self._messenger.wait(0.5))
             with self.wedge.allowed():
                 pass
             for adoption in self._messenger.take().adoptions.values():

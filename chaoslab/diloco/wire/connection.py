@@ -6,13 +6,15 @@ open ─► send, send_payload ─► Outbox ─► grpc's thread ═► the syn
 
 import queue
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from typing import Any
 
 import grpc
 
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, is_bulk, payload_frames
-from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Outbox, StreamEvent
+from chaoslab.diloco.wire.frames import Assembler, frame_of, is_bulk, payload_frames
+from chaoslab.diloco.wire.mailbox import Arrival, Bytes, Closed, Gate, Inbox, Outbox, StreamEvent
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
     METHOD,
@@ -95,7 +97,7 @@ class Connection:
         payload: Bytes | Callable[[], Bytes],
         *,
         key: Hashable,
-        midway: Callable[[], None] | None = None,
+        midway: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         """Queue a message with its payload; replaces an unsent one with the same key.
 
@@ -127,14 +129,14 @@ class Connection:
         self,
         message: pb.FromLearner,
         payload: Bytes | Callable[[], Bytes],
-        midway: Callable[[], None] | None,
+        midway: Callable[[], Coroutine[Any, Any, None]] | None,
     ) -> Iterator[bytes]:
         try:
             made = payload() if callable(payload) else payload
             for number, frame in enumerate(payload_frames(message, made)):
                 yield frame
                 if number == 1 and midway is not None:
-                    midway()
+                    run_now(midway())
         except Exception as error:
             self._failure = f"a payload could not be made: {error!r}"
             raise

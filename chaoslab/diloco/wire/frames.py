@@ -20,7 +20,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.mailbox import M
+from chaoslab.diloco.wire.mailbox import Bytes, M
 
 CHUNK_BYTES = 2 << 20
 """Most payload bytes in one frame: with less, what grpc spends on each frame adds up; with twice as
@@ -35,7 +35,6 @@ FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
 """Largest frame; also the limit for messages without payload."""
 
 Message: TypeAlias = pb.FromLearner | pb.ToLearner
-Bytes: TypeAlias = bytes | bytearray | memoryview
 
 
 class GarbledFrame(ValueError):

@@ -29,9 +29,18 @@ from typing import NoReturn
 import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
+from chaoslab.diloco.wire.frames import Assembler, frame_of, payload_frames
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by
-from chaoslab.diloco.wire.mailbox import Arrival, Closed, Gate, Inbox, Outbox, Received, StreamEvent
+from chaoslab.diloco.wire.mailbox import (
+    Arrival,
+    Bytes,
+    Closed,
+    Gate,
+    Inbox,
+    Outbox,
+    Received,
+    StreamEvent,
+)
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
     METHOD,

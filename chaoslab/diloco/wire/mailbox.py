@@ -22,6 +22,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 
 T = TypeVar("T")
 M = TypeVar("M", pb.FromLearner, pb.ToLearner)
+Bytes: TypeAlias = bytes | bytearray | memoryview
 
 Frames: TypeAlias = Callable[[], Iterator[bytes]]
 """Makes the frames of one payload, on the thread that sends them."""

@@ -21,8 +21,8 @@ from chaoslab.diloco.learner.link import Backoff, Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.training_thread import Learner
-from chaoslab.diloco.model.fragments import TensorSpec
 from chaoslab.diloco.model.task import Batch
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -251,7 +251,7 @@ class WaitingMessenger(Messenger):
             if versions != self.adopted:
                 self.adopted, self.adopted_s = versions, time.monotonic()
             elif time.monotonic() > self.adopted_s + _ALONE_LONG_S:
-                self.wait(_PATIENCE_S)
+                run_now(self.wait(_PATIENCE_S))
         return super().take()
 
 
@@ -265,12 +265,18 @@ class IntrudingMessenger(Messenger):
         is_due = flag("--name") == VICTIM and snapshot.counters.step >= _INTRUDES_AT_STEP
         if is_due and not self.has_intruded:
             self.has_intruded = True
-            threading.Thread(target=_intrude, args=(self._specs,), daemon=True).start()
+            threading.Thread(
+                target=_intrude, args=(self._payloads.specs_json,), daemon=True
+            ).start()
 
 
-def _intrude(specs: Sequence[TensorSpec]) -> None:
+def _intrude(specs_json: str) -> None:
     hello = messages.hello(
-        OTHER_VICTIM, _INTRUDER_INCARNATION, secrets.randbits(63), specs=specs, counters=None
+        OTHER_VICTIM,
+        _INTRUDER_INCARNATION,
+        secrets.randbits(63),
+        specs_json=specs_json,
+        counters=None,
     )
     connection = Connection(flag("--syncer"), token=f"{OTHER_VICTIM}:{secrets.token_hex(32)}")
     connection.open()

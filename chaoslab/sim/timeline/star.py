@@ -15,12 +15,13 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from chaoslab.diloco.learner.exchange import Adoption
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Action, Hello, Merge, Offer, Pull
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import EventQueue, Priority, SimClock, Timer
-from chaoslab.sim.counters import Counters, Published
+from chaoslab.sim.counters import Counters
 from chaoslab.sim.pipe import Pipe
 from chaoslab.sim.timeline.training import Method, Result, Training
 
@@ -64,7 +65,7 @@ class _Star:
         self._published_bytes = max(1, round(training.merged_bytes / parts))
         self._learner = Counters(parts, step=0, data_position=0, loss=0.0)
         self._learner.versions = [0] * parts
-        self._arrived: list[Published] = []
+        self._arrived: list[Adoption] = []
         self._waits_for = None if training.method is Method.DECOUPLED else training.period
         self._is_waiting = False
         self._policy = Policy(_settings(training))
@@ -108,13 +109,13 @@ class _Star:
         self._begin_step()
 
     def _report(self) -> None:
-        report = self._learner.snapshot().report
+        report = self._learner.report()
         self._say(lambda: self._hear(self._policy.progress(self.now_s, _EPOCH, report)))
 
     def _pulled(self, pull: Pull) -> None:
         """Answer at once with the state after the newest step."""
         fragment, learner = pull.fragment, self._learner
-        report = learner.snapshot().report
+        report = learner.report()
         made = report.c_steps[fragment]
         offer = Offer(
             round=pull.round, fragment=fragment, base_version=pull.base_version,
@@ -123,7 +124,7 @@ class _Star:
         )  # fmt: skip
         self._up.send(self._push_bytes, lambda _: self._pushed(offer))
 
-    def _published(self, published: Published) -> None:
+    def _published(self, published: Adoption) -> None:
         self._arrived.append(published)
         if self._is_waiting:
             self._begin_step()
@@ -151,9 +152,9 @@ class _Star:
 
     def _publish(self, merge: Merge) -> None:
         self._policy.rounds.published(self.now_s, merge)
-        published = Published(
+        published = Adoption(
             fragment=merge.fragment, version=merge.base_version + 1,
-            digest="", committed_tokens=0, loss=0.0,
+            committed_tokens=0, digest="", values=0.0,
         )  # fmt: skip
         self._down.send(self._published_bytes, lambda _: self._published(published))
 

@@ -15,9 +15,11 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.payloads import ArrayPayloads
 from chaoslab.diloco.model.codec import decode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_learner import Told
@@ -36,7 +38,7 @@ class Trainer:
             lambda: self._connect(syncer.address),
             learner="learner-0",
             incarnation=incarnation,
-            specs=SPECS,
+            payloads=ArrayPayloads(SPECS),
             emit=told.emit,
         )
         self.messenger.start()
@@ -50,7 +52,7 @@ class Trainer:
         deadline_s = time.monotonic() + PATIENCE_S
         while not is_there(self.inbox):
             assert time.monotonic() < deadline_s, f"it never came; there is {self.inbox}"
-            self.messenger.wait(0.2)
+            run_now(self.messenger.wait(0.2))
             self.inbox.update(self.messenger.take())
         return self.inbox
 
@@ -344,7 +346,7 @@ def test_a_learner_that_still_waits_for_its_parameters_is_alive(
     trainer.until(lambda inbox: inbox.joined)
     syncer.fence()
     syncer.hear_end()
-    again = syncer.admit(meanwhile=lambda: trainer.messenger.wait(0.01))
+    again = syncer.admit(meanwhile=lambda: run_now(trainer.messenger.wait(0.01)))
     assert list(again.versions) == []
 
 

@@ -7,13 +7,19 @@ import pytest
 
 from chaoslab.core.events import Json, Payload
 from chaoslab.core.payloads import UpdateTampered
-from chaoslab.diloco.learner.tampering import Outgoing, Tampering
+from chaoslab.diloco.learner.exchange import Outgoing
+from chaoslab.diloco.learner.payloads import changed
+from chaoslab.diloco.learner.tampering import Make, Tampering
 from chaoslab.diloco.model.codec import decode, encode
 from chaoslab.diloco.model.encodings import Codec, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 VALUES: FloatArray = np.linspace(-1, 1, 300, dtype=np.float32)
+
+
+def make(values: FloatArray, codec: Codec) -> Make:
+    return lambda change, factor: encode(changed(values, change, factor), codec)
 
 
 class Hooked:
@@ -36,7 +42,7 @@ class Hooked:
         values: FloatArray = VALUES,
     ) -> list[Outgoing]:
         asked = push(round_, fragment, base)
-        return list(self.tampering.outgoing(asked, lambda: values, Codec.INT8))
+        return list(self.tampering.outgoing(asked, make(values, Codec.INT8)))
 
 
 def push(round_: int = 7, fragment: int = 0, base: int | None = None) -> pb.Push:
@@ -63,7 +69,7 @@ def test_nothing_is_touched_before_it_is_asked_nor_after_it_was_let_go() -> None
 def test_a_nan_arrives_as_no_number_in_every_codec(codec: Codec) -> None:
     hooked = Hooked()
     hooked.tampering.apply_hook({"kind": "nan"})
-    ((header, payload),) = hooked.tampering.outgoing(push(), lambda: VALUES, codec)
+    ((header, payload),) = hooked.tampering.outgoing(push(), make(VALUES, codec))
     assert header == push()
     with pytest.raises(NotFinite):
         decode(payload(), VALUES.size, codec)

@@ -21,6 +21,7 @@ from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.payloads import ArrayPayloads
 from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.training_thread import Learner, Shard
 from chaoslab.diloco.model.codec import digest
@@ -109,7 +110,8 @@ class RunningLearner:
         self.pace = Pace()
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
-            learner="learner-0", incarnation=1, specs=model.inner.specs, emit=told.emit,
+            learner="learner-0", incarnation=1, emit=told.emit,
+            payloads=ArrayPayloads(model.inner.specs),
         )  # fmt: skip
         self.learner = Learner(
             Replica(model.inner, model.task.tokens_per_batch, self.pace, seed=5), self.messenger,

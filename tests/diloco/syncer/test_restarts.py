@@ -66,7 +66,7 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
             assert "No space left" in blocked["reason"]
             known, steps = rounds(syncer), learners[0].step_count
             while learners[0].step_count < steps + 200:
-                learners[0].messenger.wait(0.01)
+                run_now(learners[0].messenger.wait(0.01))
             assert rounds(syncer) == known
             on_disk = SyncerStore(tmp_path / "refusing").load()
             assert on_disk is not None
