@@ -6,6 +6,7 @@ The same bookkeeping as `diloco.learner.replica`, without parameters.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.learner import exchange
@@ -47,7 +48,7 @@ class Counters:
 
     def take_over(self, given: Handover) -> None:
         """Continue from a donor's adopted fragments and step, without its work."""
-        header, values = given
+        header, values = given.header, cast("object", given.payload)
         self.step, self.versions = header.step, list(header.versions)
         if isinstance(values, CheckpointValues):
             self.digests = list(values.digests)

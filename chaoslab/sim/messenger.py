@@ -50,7 +50,7 @@ class ModelledPayloads:
         self._sizes.parameters = self._parameters
         return settings.fragments
 
-    def adoption(self, header: pb.Fragment, payload: memoryview) -> Adoption:
+    def adoption(self, header: pb.Fragment, payload: object) -> Adoption:
         """See `Payloads`; the values are the loss that the model gives them."""
         if not isinstance(payload, FragmentValues):
             raise ValueError("a published fragment without a modelled loss")

@@ -128,6 +128,7 @@ def test_the_files_of_the_record_are_in_it_and_cut_where_they_are_long(tmp_path:
     record = tmp_path / "runs" / "a plan" / "id"
     record.mkdir(parents=True)
     (record / "plan.source.yaml").write_text("# as written\n" + "x" * 50_000)
+    (record / "plan.resolved.yaml").write_text("version: 1\nname: a plan\n")
     (record / "run.json").write_text('{"versions": {"jax": "1"}, "tokens": "not for a page"}')
     facts = data_in(write_page(record, None, half_killed().end().history()).read_text())["facts"]
     assert facts["source"].startswith("# as written")
