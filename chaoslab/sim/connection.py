@@ -140,7 +140,6 @@ class Connection:
             return
         self._stream = world.network.open(self._wire, self._party, syncer)
         self._stream.below.meter = self.pings.meter
-        self._stream.below.heard_s = self._process.now_s
         syncer.accept(self._stream)
         unsent, self._unsent = self._unsent, []
         for message, size_bytes, is_bulk in unsent:

@@ -12,7 +12,7 @@ from chaoslab.core.events import Json
 from chaoslab.diloco.learner import exchange
 from chaoslab.diloco.learner.exchange import Adoption, FragmentCounters, Handover, Snapshot
 from chaoslab.diloco.syncer.decisions import Progress
-from chaoslab.sim.messages import CheckpointValues, bytes_of
+from chaoslab.sim.messages import CheckpointValues, bytes_of, values_of
 
 _SMOOTHING = 0.1
 
@@ -50,8 +50,7 @@ class Counters:
         """Continue from a donor's adopted fragments and step, without its work."""
         header, values = given.header, cast("object", given.payload)
         self.step, self.versions = header.step, list(header.versions)
-        if isinstance(values, CheckpointValues):
-            self.digests = list(values.digests)
+        self.digests = list(values_of(values, CheckpointValues).digests)
         self._steps_at = [header.step] * len(header.versions)
 
     def add_step(self, tokens: int, took_s: float) -> None:

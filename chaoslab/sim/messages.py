@@ -3,9 +3,11 @@
 Messages are those of `wire.proto`.
 """
 
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
+
+from chaoslab.core.errors import HarnessBug
 
 
 class Values(msgspec.Struct, frozen=True):
@@ -36,6 +38,16 @@ class CheckpointValues(Values, frozen=True):
     """A donor's state."""
 
     digests: tuple[str, ...]
+
+
+V = TypeVar("V", bound=Values)
+
+
+def values_of(payload: object, kind: type[V]) -> V:
+    """What is in the place of a payload's bytes; HarnessBug if that is something else."""
+    if not isinstance(payload, kind):
+        raise HarnessBug(f"a simulated payload must be {kind.__name__}, got {payload!r}")
+    return payload
 
 
 def bytes_of(values: Values) -> bytes:

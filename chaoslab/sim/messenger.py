@@ -18,7 +18,7 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes, Received
 from chaoslab.sim.connection import Connection
-from chaoslab.sim.messages import FragmentValues, PushValues, Values, as_bytes
+from chaoslab.sim.messages import FragmentValues, PushValues, Values, as_bytes, values_of
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.process import Act, Process
 from chaoslab.sim.waits import Points, Waits
@@ -52,14 +52,12 @@ class ModelledPayloads:
 
     def adoption(self, header: pb.Fragment, payload: object) -> Adoption:
         """See `Payloads`; the values are the loss that the model gives them."""
-        if not isinstance(payload, FragmentValues):
-            raise ValueError("a published fragment without a modelled loss")
         return Adoption(
             fragment=header.fragment,
             version=header.version,
             committed_tokens=header.committed_tokens,
             digest=header.digest,
-            values=payload.loss,
+            values=values_of(payload, FragmentValues).loss,
         )
 
     def initial(self, values: None) -> Bytes:  # noqa: ARG002 - they are as all others

@@ -28,7 +28,7 @@ from chaoslab.diloco.syncer.training_state import (
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.disk import Snapshot, SyncerDisk, digest
-from chaoslab.sim.messages import FragmentValues, PushValues, as_bytes
+from chaoslab.sim.messages import FragmentValues, PushValues, as_bytes, values_of
 from chaoslab.sim.model import Sizes
 from chaoslab.sim.world import World
 
@@ -105,14 +105,13 @@ class ModelledState(TrainingState):
 
     def examine(self, push: pb.Push, payload: object) -> ScaledUpdate | PushRefusal:
         """See `TrainingState.examine`."""
-        if not isinstance(payload, PushValues):
-            return PushRefusal.MALFORMED
-        if math.isnan(payload.scale):
+        values = values_of(payload, PushValues)
+        if math.isnan(values.scale):
             return PushRefusal.NOT_FINITE
-        chance = Chance(self._world.seed, "norm", push.round, payload.epoch)
-        usual = self._world.costs.norm * math.sqrt(push.c_steps) * abs(payload.scale)
+        chance = Chance(self._world.seed, "norm", push.round, values.epoch)
+        usual = self._world.costs.norm * math.sqrt(push.c_steps) * abs(values.scale)
         norm = chance.spread(usual, _SPREAD)
-        return ScaledUpdate(norm=norm, payload_bytes=len(payload), scale=payload.scale)
+        return ScaledUpdate(norm=norm, payload_bytes=len(values), scale=values.scale)
 
     def merge(
         self, index: int, given: MergeInput[ScaledUpdate]

@@ -39,9 +39,6 @@ class SyncerStreams:
 
     def accept(self, stream: Stream) -> None:
         """Accept a stream, whose hello follows."""
-        clock = self._process.clock
-        stream.above.meter = Meter(clock.now_s)
-        stream.above.heard_s = clock.time_s
         self._open[stream.number] = stream
 
     def hear(self, stream: Stream, message: Received[pb.FromLearner]) -> None:

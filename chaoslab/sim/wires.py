@@ -55,16 +55,14 @@ class Listener(Party, Protocol):
 class End:
     """What arrives at one end of a stream."""
 
+    meter: Meter
     heard_s: float = 0.0
     """Time at which something did last."""
-    meter: Meter | None = None
 
     def take(self, packet: Packet, *, is_payload: bool) -> None:
         """A message has arrived, as a whole; `core.link_meter` measures real ones by frames."""
         now_s, size_bytes = packet.arrive_s, packet.size_bytes
         self.heard_s = now_s if now_s > self.heard_s else self.heard_s
-        if self.meter is None:
-            return
         if is_payload:
             self.meter.arrived(
                 now_s,
@@ -79,8 +77,7 @@ class End:
     def hear(self, now_s: float) -> None:
         """A ping has arrived, or the answer to one."""
         self.heard_s = now_s if now_s > self.heard_s else self.heard_s
-        if self.meter is not None:
-            self.meter.arrived(self.heard_s, _PING_BYTES)
+        self.meter.arrived(self.heard_s, _PING_BYTES)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -97,9 +94,9 @@ class Stream:
     """Whether it is open at the syncer."""
     is_cut: bool = False
     """Whether its connection is forgotten on the way: nothing passes."""
-    below: End = field(default_factory=End)
+    below: End
     """At the learner."""
-    above: End = field(default_factory=End)
+    above: End
     """At the syncer."""
 
     def up(
@@ -263,9 +260,7 @@ def ping(now_s: float, stream: Stream, *, is_up: bool) -> None:
     rtt_s = None if delay_s is None else wire.round_trip_s()
     if delay_s is not None:
         other.hear(now_s + delay_s + near.queue_s())
-    if own.meter is not None:
-        own.meter.pinged()
+    own.meter.pinged()
     if rtt_s is not None:
         own.hear(now_s + rtt_s)
-        if own.meter is not None:
-            own.meter.answered(rtt_s)
+        own.meter.answered(rtt_s)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from chaoslab.core.events import Observation, Payload
+from chaoslab.core.link_meter import Meter
 from chaoslab.links.effects import Direction
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import EventQueue, SimClock
@@ -10,7 +11,7 @@ from chaoslab.sim.cores import Cores
 from chaoslab.sim.costs import Costs
 from chaoslab.sim.disk import LearnerDisk, SyncerDisk
 from chaoslab.sim.pipe import Pipe
-from chaoslab.sim.wires import Listener, Party, Stream, Wire
+from chaoslab.sim.wires import End, Listener, Party, Stream, Wire
 
 
 class Network:
@@ -34,7 +35,12 @@ class Network:
     def open(self, wire: Wire, learner: Party, syncer: Party) -> Stream:
         """A new stream over a wire."""
         self._streams += 1
-        stream = Stream(number=self._streams, wire=wire, learner=learner, syncer=syncer)
+        clock = self._agenda.clock
+        below, above = (End(Meter(clock.now_s), clock.time_s) for _ in range(2))
+        stream = Stream(
+            number=self._streams, wire=wire, learner=learner, syncer=syncer,
+            below=below, above=above,
+        )  # fmt: skip
         wire.streams.append(stream)
         wire.opened += 1
         return stream
