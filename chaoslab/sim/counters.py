@@ -6,7 +6,6 @@ The same bookkeeping as `diloco.learner.replica`, without parameters.
 """
 
 from collections.abc import Sequence
-from typing import cast
 
 from chaoslab.core.events import Json
 from chaoslab.diloco.learner import exchange
@@ -48,7 +47,7 @@ class Counters:
 
     def take_over(self, given: Handover) -> None:
         """Continue from a donor's adopted fragments and step, without its work."""
-        header, values = given.header, cast("object", given.payload)
+        header, values = given
         self.step, self.versions = header.step, list(header.versions)
         self.digests = list(values_of(values, CheckpointValues).digests)
         self._steps_at = [header.step] * len(header.versions)

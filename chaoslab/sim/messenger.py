@@ -50,7 +50,7 @@ class ModelledPayloads:
         self._sizes.parameters = self._parameters
         return settings.fragments
 
-    def adoption(self, header: pb.Fragment, payload: object) -> Adoption:
+    def adoption(self, header: pb.Fragment, payload: memoryview) -> Adoption:
         """See `Payloads`; the values are the loss that the model gives them."""
         return Adoption(
             fragment=header.fragment,

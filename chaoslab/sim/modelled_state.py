@@ -103,7 +103,7 @@ class ModelledState(TrainingState):
             disk.digests[fragment] = digest(self._world.seed, fragment, 0)
             disk.commit_log.append(CommitRecord(round=0, fragment=fragment, version=0, begun=0))
 
-    def examine(self, push: pb.Push, payload: object) -> ScaledUpdate | PushRefusal:
+    def examine(self, push: pb.Push, payload: memoryview | None) -> ScaledUpdate | PushRefusal:
         """See `TrainingState.examine`."""
         values = values_of(payload, PushValues)
         if math.isnan(values.scale):

@@ -8,7 +8,6 @@ A session has the number of its stream.
 from collections import deque
 from collections.abc import Hashable, Mapping
 
-from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import PING_S, Meter
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -120,9 +119,7 @@ class _Pings:
     @property
     def meter(self) -> Meter:
         """See `StreamPings`."""
-        if (meter := self._stream.above.meter) is None:
-            raise HarnessBug("a stream of the simulated syncer has no meter")
-        return meter
+        return self._stream.above.meter
 
     @property
     def queue(self) -> Mapping[str, Json]:
