@@ -23,6 +23,7 @@ from chaoslab.core.payloads import LineKind
 from chaoslab.core.units import plural, show_duration
 from chaoslab.trainers.file_calls import BLIND, FileCall, Traced
 from chaoslab.trainers.reading import Patterns, Reader, TrainerLine, plain
+from chaoslab.trainers.saved_files import SavedFiles
 
 MOST_POINTS: Final = 200
 """Most points of a sweep, unless another number is given."""
@@ -53,6 +54,8 @@ class Program:
     patterns: Patterns
     max_pause_s: float
     """Longest time without a further step."""
+    checkpoints: str = ""
+    """Pattern of the file that is written last of a checkpoint, where no line says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +116,8 @@ class SaveWindow:
     """Whether there was progress since the newest save."""
     _is_touched: bool = False
     """Whether files changed since the newest progress."""
+    _written: int | None = None
+    """Step of a checkpoint whose last file is there: complete once there is progress beyond it."""
 
     def see(self, said: TrainerLine) -> None:
         """Take in what the training says."""
@@ -121,6 +126,8 @@ class SaveWindow:
             if self.is_implied and self._is_touched:
                 self.saves, self.saved, self._is_touched = self.saves + 1, before, False
             self.step = (before or 0) + 1 if said.step is None else said.step
+            if self._written is not None and self.step > self._written:
+                self.saves, self.saved, self._written = self.saves + 1, self._written, None
             if before is not None and self.step > before:
                 self.stride = min(self.stride or self.step - before, self.step - before)
         elif said.what is LineKind.SAVED:
@@ -128,6 +135,11 @@ class SaveWindow:
             self.is_implied = False
             self._has_moved = False
             self.saved = self.step if said.step is None else said.step
+
+    def wrote(self, step: int | None) -> None:
+        """Take in the last file of a checkpoint; one without a step is of the newest progress."""
+        own = (self.step or 0) if step is None else step
+        self._written = max(own, self._written or 0)
 
     def touch(self, call: FileCall) -> None:
         """Take in an operation on a file."""
@@ -159,14 +171,15 @@ def sweep(
         traced = _trace(start, record / "traced", save)
     finally:
         shutil.rmtree(record / "traced", ignore_errors=True)
-    chosen = spread(len(traced.calls) + 1, points)
+    operations = len(traced.calls) - traced.first
+    chosen = spread(operations + 1, points)
     found: list[Point] = []
     on_progress(0, len(chosen))
-    for at in chosen:
-        place = record / f"point-{at + 1:03}"
+    for number in chosen:
+        place = record / f"point-{number + 1:03}"
         is_kept = False
         try:
-            point = _try(start, place, traced, at)
+            point = _try(start, place, traced, number)
             is_kept = point.outcome is not Outcome.OK
         finally:
             if not is_kept:
@@ -176,7 +189,7 @@ def sweep(
         found.append(point)
         on_progress(len(found), len(chosen))
     return Sweep(
-        save=save, step=traced.step, operations=len(traced.calls), points=found,
+        save=save, step=traced.step, operations=operations, points=found,
         is_implied=traced.is_implied, blind=sorted(traced.blind),
     )  # fmt: skip
 
@@ -214,7 +227,10 @@ class _Life(Traced):
         super().__init__(
             program.command, folder=folder, environment=program.environment, output=self._log
         )
-        self.window = SaveWindow(number=save, is_implied=program.patterns.saved is None)
+        has_files = bool(program.checkpoints) and program.patterns.saved is None
+        self._files = SavedFiles(folder, program.checkpoints) if has_files else None
+        is_implied = program.patterns.saved is None and not has_files
+        self.window = SaveWindow(number=save, is_implied=is_implied)
         self.resumed: int | None = None
         self.first: int | None = None
         """Step of its first progress."""
@@ -240,6 +256,9 @@ class _Life(Traced):
             output.seek(self._read_bytes)
             chunk = output.read()
         self._read_bytes += len(chunk)
+        if self._files and (chunk or call is not None):
+            for one in self._files.read():  # what was written before it was printed or done
+                self.window.wrote(one.step)
         said = self._reader.feed(chunk)
         for one in said if self.exit_code is None else (*said, *self._reader.end()):
             self._hear(one)
@@ -290,6 +309,9 @@ class _Save:
     stride: int
     """Steps between two reports of progress."""
     calls: Sequence[FileCall]
+    """All since the save before it."""
+    first: int
+    """Index of the first one that may be of this save: those of earlier steps are of a log."""
     is_implied: bool
     blind: set[str]
 
@@ -297,6 +319,7 @@ class _Save:
 def _trace(start: Callable[[Path], Program], place: Path, save: int) -> _Save:
     """The operations of a save, in a training that is ended after it."""
     calls: list[FileCall] = []
+    steps: list[int] = []
     blind: set[str] = set()
     with _Life(start, place, "traced.log", save) as life:
         while life.goes_on and not life.window.is_over:
@@ -305,6 +328,7 @@ def _trace(start: Callable[[Path], Program], place: Path, save: int) -> _Save:
                 blind.add(BLIND[call.call])
             elif call is not None and life.window.is_open:
                 calls.append(call)
+                steps.append(life.window.step or 0)
     window = life.window
     if window.step is None:
         near = f"; the nearest line was `{life.nearest}`" if life.nearest else ""
@@ -317,21 +341,24 @@ def _trace(start: Callable[[Path], Program], place: Path, save: int) -> _Save:
             f"no progress after save {save}. Check training.script.saved, train longer, or choose "
             f"another save with --save. The training {life.last_words()}"
         )
-    if not calls:
+    of_save = (n for n, step in enumerate(steps) if step >= window.saved - window.stride)
+    first = next(of_save, len(calls))
+    if first == len(calls):
         raise FleetError(
             f"no file below {{folder}} changed while the checkpoint of step {window.saved:,} was "
             "saved: let training.script.command keep its checkpoints in {folder}, and not buffer "
             "its output"
         )
     return _Save(
-        number=save, step=window.saved, stride=window.stride, calls=calls,
+        number=save, step=window.saved, stride=window.stride, calls=calls, first=first,
         is_implied=window.is_implied, blind=blind,
     )  # fmt: skip
 
 
-def _try(start: Callable[[Path], Program], place: Path, traced: _Save, at: int) -> Point:
-    """Kill a new training before operation `at` of its save, from 0, and start it again."""
+def _try(start: Callable[[Path], Program], place: Path, traced: _Save, number: int) -> Point:
+    """Kill a new training before operation `number` of its save, from 0, and start it again."""
     calls: list[FileCall] = []
+    at = traced.first + number
     with _Life(start, place, "killed.log", traced.number) as life:
         while life.goes_on and not life.window.is_over and len(calls) <= at:
             call = life.turn()
@@ -344,7 +371,7 @@ def _try(start: Callable[[Path], Program], place: Path, traced: _Save, at: int) 
         outcome, resumed, words = _started_again(start, place, traced, complete)
     killed = calls[at] if len(calls) > at else AFTER_THE_LAST
     return Point(
-        number=at + 1, call=killed.call, file=constant_name(killed.file), outcome=outcome,
+        number=number + 1, call=killed.call, file=constant_name(killed.file), outcome=outcome,
         complete=complete, resumed=resumed, words=words,
         is_repeated=_order(calls) == _order(traced.calls[: at + 1]),
     )  # fmt: skip

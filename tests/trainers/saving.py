@@ -6,6 +6,7 @@
     emptied  the same, but what cannot be loaded is taken for none
     mapped   overwritten as mapped memory, which no call shows
     early    the old one is deleted before the new one is complete
+    logged   as atomic, beside a log that is opened at each step
 
 By the training itself, a thread or a child. Saves every third step.
 """
@@ -47,7 +48,7 @@ def early(folder: Path, text: str) -> None:
 
 
 def save(how: str, where: str, folder: Path, step: int) -> None:
-    act = {"atomic": atomic, "early": early, "mapped": mapped}.get(how, in_place)
+    act = {"atomic": atomic, "early": early, "mapped": mapped, "logged": atomic}.get(how, in_place)
     text = json.dumps({"step": step})
     if where == "thread":
         thread = threading.Thread(target=act, args=(folder, text))
@@ -80,6 +81,9 @@ def main(how: str, where: str, folder: Path) -> None:
     while step < 14:
         step += 1
         print(f"step {step} loss {1 / step:.3f}")
+        if how == "logged":
+            with (folder / "log").open("a") as file:
+                file.write(f"{step}\n")
         if step % 3 == 0:
             save(how, where, folder, step)
             print(f"saved step {step}")

@@ -81,6 +81,18 @@ def test_without_a_word_a_save_is_where_files_are_created_or_replaced() -> None:
     assert (move(5), window.is_over) == ((2, 4), True)
 
 
+def test_a_save_that_a_file_tells_is_complete_with_the_first_progress_beyond_its_step() -> None:
+    """A bar shows the step of the checkpoint in the midst of its save: each ends with the next."""
+    window = SaveWindow(number=1)
+    window.see(TrainerLine(what=LineKind.PROGRESS, step=19))
+    window.wrote(20)
+    window.see(TrainerLine(what=LineKind.PROGRESS, step=20))
+    assert (window.is_open, window.saved) == (True, None)
+    window.wrote(None)
+    window.see(TrainerLine(what=LineKind.PROGRESS, step=21))
+    assert (window.is_over, window.saves, window.saved) == (True, 1, 20)
+
+
 @pytest.mark.parametrize(("count", "most"), [(3, 9), (100, 7), (10, 1), (50, 49)])
 def test_points_are_spread_evenly_with_the_first_and_the_last(count: int, most: int) -> None:
     found = spread(count, most)
@@ -103,7 +115,13 @@ def test_a_machine_without_tracing_says_what_it_needs(monkeypatch: pytest.Monkey
 
 
 def swept(
-    folder: Path, how: str, where: str = "itself", *, save: int = 2, patterns: Patterns = PATTERNS
+    folder: Path,
+    how: str,
+    where: str = "itself",
+    *,
+    save: int = 2,
+    patterns: Patterns = PATTERNS,
+    checkpoints: str = "",
 ) -> Sweep:
     """A sweep of the second save, of step 6; step 3 is complete before it."""
     if reason := why_not():
@@ -115,6 +133,7 @@ def swept(
             environment={},
             patterns=patterns,
             max_pause_s=60.0,
+            checkpoints=checkpoints,
         )
 
     return sweep(start, folder, save=save, points=50, on_progress=lambda _done, _every: None)
@@ -189,6 +208,15 @@ def test_a_training_that_says_nothing_of_checkpoints_is_judged_by_its_files(tmp_
     found = swept(tmp_path, "emptied", patterns=steps_alone)
     assert [outcome for _, outcome in told(found)] == [OK, LOST, LOST, OK]
     assert (found.step, found.is_implied) == (6, True)
+
+
+@pytest.mark.deep
+def test_a_file_that_tells_of_a_checkpoint_tells_it_from_a_log(tmp_path: Path) -> None:
+    steps_alone = Patterns.of(progress=r"^step (?P<step>\d+)")
+    found = swept(tmp_path, "logged", patterns=steps_alone, checkpoints="state*.json")
+    assert {outcome for _, outcome in told(found)} == {OK}
+    assert [call for call, _ in told(found)][-5:] == ["openat", "write", "fsync", "rename", LAST]
+    assert (found.step, found.is_implied, found.operations) == (6, False, 8)
 
 
 @pytest.mark.deep

@@ -120,7 +120,7 @@ def _program(plan: FaultPlan, folder: Path) -> Program:
     (worker,) = launch.workers(script)
     return Program(
         command=worker.command, environment=worker.environment, patterns=script.patterns,
-        max_pause_s=script.max_pause_s,
+        max_pause_s=script.max_pause_s, checkpoints=script.checkpoints_of(0),
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class Package:
         )
 
 
+_DIES = ("unasked", "unexpected_exit")
 ENVIRONMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "torch": (
@@ -72,6 +73,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
             title="HF Trainer 5.24.0",
             environment="torch",
             script={"command": "{bin}/python {here}/hf_train.py {folder}", "preset": "hf-trainer"},
+            fails={"half": _DIES, "disk": _DIES},
         ),
         "torchrun": Package(
             title="HF Trainer below torchrun, two ranks",
@@ -82,6 +84,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "preset": "hf-trainer",
                 "workers": 2,
             },
+            fails={"half": _DIES, "disk": _DIES},
         ),
         "lightning": Package(
             title="Lightning 2.6.6",
@@ -91,6 +94,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "from": {"csv": "{folder}/lightning_logs/version_*/metrics.csv"},
                 "checkpoints": "*.ckpt",
             },
+            fails={"half": _DIES, "lost": ("resume", "began_anew"), "disk": _DIES},
         ),
         "composer": Package(
             title="Composer 0.32.1",
@@ -100,6 +104,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "preset": "composer",
                 "checkpoints": "ep*-ba*-rank0.pt",
             },
+            fails={"half": _DIES, "disk": _DIES},
         ),
         "torchft": Package(
             title="torchft 0.2.0, two replicas",
@@ -121,11 +126,13 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "progress": r"step (?P<step>\d+) loss (?P<loss>\S+)",
                 "checkpoints": "backup*/training_metadata.json",
             },
+            fails={"disk": ("evidence", "not_used")},
         ),
     }
 )
 """By name. torchft has no checkpoints, and its worker-0 the lighthouse; a worker that comes back
-finds the others with what they trained without it. Within an epoch Lightning begins its data again,
+finds the others with what they trained without it. Keras overwrites its files, which a full disk
+allows. Within an epoch Lightning begins its data again,
 and Keras its steps as well: theirs end with each checkpoint."""
 
 
