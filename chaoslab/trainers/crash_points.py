@@ -137,9 +137,12 @@ class SaveWindow:
             self.saved = self.step if said.step is None else said.step
 
     def wrote(self, step: int | None) -> None:
-        """Take in the last file of a checkpoint; one without a step is of the newest progress."""
+        """Take in the last file of a checkpoint, again while it grows; one without a step is of the
+        newest progress.
+        """
         own = (self.step or 0) if step is None else step
-        self._written = max(own, self._written or 0)
+        if own != self.saved:
+            self._written = max(own, self._written or 0)
 
     def touch(self, call: FileCall) -> None:
         """Take in an operation on a file."""

@@ -90,6 +90,8 @@ def test_a_save_that_a_file_tells_is_complete_with_the_first_progress_beyond_its
     assert (window.is_open, window.saved) == (True, None)
     window.wrote(None)
     window.see(TrainerLine(what=LineKind.PROGRESS, step=21))
+    window.wrote(20)  # its last bytes, found late
+    window.see(TrainerLine(what=LineKind.PROGRESS, step=22))
     assert (window.is_over, window.saves, window.saved) == (True, 1, 20)
 
 
