@@ -175,7 +175,7 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if start > last + life.stride and not _is_given(life, history):
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
-    first = life.samples[0] if life.samples else None
+    first = next((e for e in life.samples if start or e.payload.step), None)  # some count from 0
     if first is not None and not start < first.payload.step <= start + 2 * life.stride:
         text = (
             f"{who} said that it goes on from step {start:,}, and its first report is of step "
@@ -376,10 +376,10 @@ def _newest_saved(life: Life, history: History) -> int | None:
     ]
     steps = sorted({_step_of(e, history) for e in before})
     damaged = _damaged(life, before[-1].seq if before else 0, history, is_own=bool(own))
-    kept = len(steps) - len({one.file for one in damaged})
-    if damaged:
-        kept = min(kept, len(damaged[-1].untouched))  # the trainer may have removed older ones
-    return steps[kept - 1] if kept > 0 else None
+    if damaged and not damaged[-1].untouched:
+        return None  # the trainer has removed older ones itself
+    gone = len({one.file for one in damaged})
+    return next(reversed(steps[: len(steps) - gone]), None)
 
 
 @once

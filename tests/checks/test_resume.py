@@ -38,6 +38,12 @@ def test_a_worker_that_does_not_go_on_from_its_newest_checkpoint_fails(
     )  # fmt: skip
 
 
+def test_one_that_counts_from_0_and_begins_anew_has_said_nothing_else() -> None:
+    story = ScriptStory().train(30).measure().train(5).kill("worker-0").train(3)
+    story.heal("worker-0", at=-1, is_silent=True).train(60)
+    assert Resume().judge(story.end().history()).codes == (Code.BEGAN_ANEW,)
+
+
 @pytest.mark.parametrize(
     ("workers", "at", "continued"), [(["worker-0"], 0, True), (None, 0, False), (None, 20, True)]
 )
@@ -94,6 +100,7 @@ def test_one_that_says_when_it_saves_may_begin_anew_before_that_without_a_patter
     [
         (20, ["30"], ["20", "10"], "worker-0", Outcome.PASS),
         (10, ["30"], ["20", "10"], "worker-0", Outcome.FAIL),
+        (10, ["30"], ["20"], "worker-0", Outcome.FAIL),
         (10, ["30", "20"], ["10"], "worker-0", Outcome.PASS),
         (0, ["30", "20", "10"], [], "worker-0", Outcome.PASS),
         (0, ["last"], [], "worker-0", Outcome.PASS),

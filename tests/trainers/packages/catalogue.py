@@ -104,7 +104,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "preset": "composer",
                 "checkpoints": "ep*-ba*-rank0.pt",
             },
-            fails={"half": _DIES, "disk": _DIES},
+            fails={"half": _DIES, "lost": _DIES, "disk": _DIES},
         ),
         "torchft": Package(
             title="torchft 0.2.0, two replicas",
