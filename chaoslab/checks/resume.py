@@ -175,8 +175,8 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if start > last + life.stride and not _is_given(life, history):
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
-    first = next((e for e in life.samples if start or e.payload.step), None)  # some count from 0
-    if first is not None and not start < first.payload.step <= start + 2 * life.stride:
+    first = life.samples[0] if life.samples else None
+    if first is not None and not start <= first.payload.step <= start + 2 * life.stride:
         text = (
             f"{who} said that it goes on from step {start:,}, and its first report is of step "
             f"{first.payload.step:,}"

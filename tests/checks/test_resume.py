@@ -38,6 +38,16 @@ def test_a_worker_that_does_not_go_on_from_its_newest_checkpoint_fails(
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("first", "codes"), [(30, ()), (29, (Code.RESUMED_OTHERWISE,))])
+def test_the_first_report_may_be_of_the_step_at_which_one_goes_on(
+    first: int, codes: tuple[Code, ...]
+) -> None:
+    """As of one that counts from 0, or reports a step before it is done."""
+    story = ScriptStory().train(30).measure().train(5).kill("worker-0").train(3)
+    story.heal("worker-0", at=first - 1, says=30).train(60)
+    assert Resume().judge(story.end().history()).codes == codes
+
+
 def test_one_that_counts_from_0_and_begins_anew_has_said_nothing_else() -> None:
     story = ScriptStory().train(30).measure().train(5).kill("worker-0").train(3)
     story.heal("worker-0", at=-1, is_silent=True).train(60)

@@ -52,7 +52,7 @@ def say(number, logs):
 keras.utils.set_random_seed(1)
 batches, rates = (
     Batches(),
-    keras.optimizers.schedules.CosineDecay(0, 9, warmup_target=1e-3, warmup_steps=800),
+    keras.optimizers.schedules.CosineDecay(0.0, 1_000_000, warmup_target=1e-3, warmup_steps=800),
 )
 model = keras.Sequential([keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(1)])
 model.build((None, 8))
