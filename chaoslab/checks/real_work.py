@@ -14,7 +14,7 @@ Weights are judged where most follow this rule: another syncer may have another 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, median, stdev
 from typing import ClassVar, TypeVar
 
@@ -56,8 +56,9 @@ from chaoslab.record.history import History
 
 _S = TypeVar("_S", bound=OfLearner)
 _WEIGHT_TOLERANCE = 0.01
-_NOISE = 4.0
-"""Standard errors of the difference of two windows within which it may be by chance."""
+_NOISE = 7.0
+"""Standard errors of the difference of two windows within which it may be by chance: of a hundred
+windows of a run, with losses of small batches, which are neither normal nor independent."""
 _CHANGE = 0.01
 """Share of the scale of losses by which those of all peers change where one's own do not."""
 _LONG_STEPS = 200
@@ -115,7 +116,8 @@ class RealWork:
                 own = fmean(map(_loss, window))
                 peers = middle_near(others, own)
                 least = self.max_loss_difference * _scale(peers, untrained)
-                noise = _NOISE * stdev(map(_loss, window)) * sqrt(2 / len(window))
+                theirs = max(beside(history, learner, window, _losses(history), _error))
+                noise = _NOISE * hypot(_error(list(map(_loss, window))), theirs)
                 if abs(own - peers) > max(least, noise):
                     text = (
                         f"{learner} reported a loss of {own:.4g} from {window[0].time_s:.1f} to "
@@ -211,6 +213,11 @@ def _untrained(history: History) -> float | None:
 
 def _spread(losses: Sequence[float]) -> float:
     return max(losses) - min(losses)
+
+
+def _error(losses: Sequence[float]) -> float:
+    """Standard error of their mean."""
+    return stdev(losses) / sqrt(len(losses))
 
 
 def _scale(peers: float, untrained: float) -> float:

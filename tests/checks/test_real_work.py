@@ -66,13 +66,16 @@ def all_report(loss: float) -> Story:
     )
 
 
-def noisy(more: float) -> Story:
-    """Losses 1.2 above and below 2.5 in turn; those of learner-1 are so much more at the end."""
+def noisy(more: float, own: float = 1.2) -> Story:
+    """Losses 1.2 above and below 2.5 in turn; those of learner-1 are so much more at the end, and
+    `own` above and below that.
+    """
 
     def loss(event: Event) -> Mapping[str, Json]:
         is_late = event.time_s > 15.0 and event.data["learner"] == WHO
-        above = 1.2 if int(str(event.data["step"])) // 5 % 2 else -1.2
-        return {"loss": 2.5 + above + (more if is_late else 0.0)}
+        above = own if is_late else 1.2
+        sign = 1 if int(str(event.data["step"])) // 5 % 2 else -1
+        return {"loss": 2.5 + sign * above + (more if is_late else 0.0)}
 
     return rewritten(back(), Kind.LEARNER_STEP, loss, lambda event: event.time_s > 1.0)
 
@@ -284,9 +287,10 @@ CASES = {
         of=(WHO,),
     ),
     "a loss of 0 beside those that are nearly 0": passes(CHECK, learnt_by_heart),
-    "a loss as far from the others as two noisy means may be": passes(CHECK, lambda: noisy(1.7)),
+    "a loss as far from the others as two noisy means may be": passes(CHECK, lambda: noisy(3.2)),
+    "a loss less noisy than those that it is far from": passes(CHECK, lambda: noisy(1.6, own=0.3)),
     "a loss that is further from them": fails(
-        CHECK, lambda: noisy(2.4), Code.LOSS_UNLIKE_PEERS, of=(WHO,)
+        CHECK, lambda: noisy(4.5), Code.LOSS_UNLIKE_PEERS, of=(WHO,)
     ),
     "all report a loss of 0": fails(
         CHECK, lambda: all_report(0.0), Code.LOSS_UNLIKE_EVALUATED
