@@ -60,10 +60,9 @@ def beside(
     learner: str,
     window: Sequence[Event[_S]],
     samples: Samples,
-    middle: Callable[[Sequence[float]], float],
-) -> Sequence[float]:
-    """The middle values of its peers during a window of a learner; those without samples are left
-    out.
+) -> Sequence[Sequence[float]]:
+    """The values of each of its peers during a window of a learner; those with too few samples are
+    left out.
     """
     found = []
     for name in never_away(history, window[-1].time_s) or history.learners:
@@ -71,7 +70,7 @@ def beside(
         first = bisect_left(times_s, window[0].time_s)
         end = bisect_right(times_s, window[-1].time_s)
         if name != learner and end - first >= WINDOW // 3:
-            found.append(middle(values[first:end]))
+            found.append(values[first:end])
     return found
 
 

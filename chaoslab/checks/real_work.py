@@ -110,24 +110,21 @@ class RealWork:
             return
         for learner in history.learners:
             for window in windows(history, learner, LearnerStep):
-                others = beside(history, learner, window, _losses(history), fmean)
+                others = beside(history, learner, window, _losses(history))
                 if not others:
                     continue
-                own = fmean(map(_loss, window))
-                peers = middle_near(others, own)
-                least = self.max_loss_difference * _scale(peers, untrained)
-                theirs = max(beside(history, learner, window, _losses(history), _error))
-                noise = _NOISE * hypot(_error(list(map(_loss, window))), theirs)
-                if abs(own - peers) > max(least, noise):
+                losses = list(map(_loss, window))
+                own = fmean(losses)
+                peers = middle_near(list(map(fmean, others)), own)
+                scale, away = _scale(peers, untrained), abs(own - peers)
+                if away > self.max_loss_difference * scale and away > _noise(losses, others):
                     text = (
                         f"{learner} reported a loss of {own:.4g} from {window[0].time_s:.1f} to "
                         f"{window[-1].time_s:.1f} s, and its peers {peers:.4g}"
                     )
                     yield Violation.at(window[-1], Code.LOSS_UNLIKE_PEERS, text, learner)
                     break
-                changes = min(beside(history, learner, window, _losses(history), _spread))
-                is_alive = _spread(list(map(_loss, window))) > 0
-                if not is_alive and changes > _CHANGE * _scale(peers, untrained):
+                if not _spread(losses) and min(map(_spread, others)) > _CHANGE * scale:
                     text = (
                         f"{learner} reported a loss of {own:.6g} {len(window)} times in a row up "
                         f"to {window[-1].time_s:.1f} s, while those of its peers changed"
@@ -213,6 +210,11 @@ def _untrained(history: History) -> float | None:
 
 def _spread(losses: Sequence[float]) -> float:
     return max(losses) - min(losses)
+
+
+def _noise(own: Sequence[float], others: Sequence[Sequence[float]]) -> float:
+    """Difference of the mean losses that may be by chance."""
+    return _NOISE * hypot(_error(own), max(map(_error, others)))
 
 
 def _error(losses: Sequence[float]) -> float:

@@ -177,7 +177,7 @@ def _faint(history: History, learner: str) -> Iterator[Violation]:
     before = _sizes_before(history, learner)
     for window in windows(history, learner, PushAccepted):
         own = median(map(_size, window))
-        others = beside(history, learner, window, _sizes(history), median)
+        others = list(map(median, beside(history, learner, window, _sizes(history))))
         of_peers = middle_near(others, own) if others else 0.0
         former = 0.0 if never_away(history, window[-1].time_s) or not before else median(before)
         for usual, least, whose in (
