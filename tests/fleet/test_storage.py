@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,14 @@ from chaoslab.fleet.base import Ability, Damage, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import fleet
 from chaoslab.fleet.storage import volume
-from chaoslab.fleet.storage.files import FilesHere, Storage, damaging, measured
+from chaoslab.fleet.storage.files import FilesBeside, FilesHere, Storage
 from chaoslab.undo.base import NoUndoLog
+
+SPEC = NodeSpec(name="learner-1", role=Role.LEARNER, command=("true",), keeps="kept")
 
 
 def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
-    spec = NodeSpec(
-        name="learner-1", role=Role.LEARNER, command=("true",), keeps="kept", has_volume=has_volume
-    )
+    spec = replace(SPEC, has_volume=has_volume)
     place = Place(run_directory=run_directory, clock=WallClock(), undo_log=NoUndoLog())
     return Storage(spec, FilesHere(spec, place))
 
@@ -115,19 +116,30 @@ def test_where_nothing_may_be_mounted_the_fleet_does_not_claim_volumes(
     assert with_volumes - fleet.LocalFleet.abilities == {Ability.VOLUME}
 
 
-# ---------------------------------------------------------------- by a script, elsewhere
+# ---------------------------------------------------------------- by a program beside the node
 
 
-def test_a_script_damages_files_and_says_what_it_measured(
+def test_a_program_beside_the_node_damages_files_and_says_what_it_measured(
     tmp_path: Path, files: list[Path]
 ) -> None:
-    command = damaging(str(kept(tmp_path)), Damage.TRUNCATE, every=False)
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert [(one["file"], one["bytes_after"]) for one in measured(said, "refused")] == [("a", 500)]
+    def run(command: tuple[str, ...]) -> str:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    beside = Storage(SPEC, FilesBeside(SPEC, str(kept(tmp_path).parent), run))
+    (told,) = beside.damage(Damage.TRUNCATE, every=False)
+    assert (told.data["file"], told.data["bytes_after"]) == ("a", 500)
     assert [path.stat().st_size for path in files] == [1000, 1000, 500]
 
 
 @pytest.mark.parametrize("said", ['{"refused": "no such folder"}', "Killed", ""])
-def test_a_script_that_measured_nothing_is_an_error(said: str) -> None:
-    with pytest.raises(FleetError, match="cannot damage"):
-        measured(said, "cannot damage the files of learner-1")
+def test_a_program_that_measured_nothing_is_an_error(said: str) -> None:
+    beside = FilesBeside(SPEC, "/node", lambda _: said)
+    with pytest.raises(FleetError, match=r"cannot damage .*learner-1"):
+        beside.damage(Damage.LOSE, every=True)
+
+
+def test_a_disk_that_only_a_program_reaches_has_no_volume_and_no_power_to_lose() -> None:
+    beside = FilesBeside(SPEC, "/node", lambda _: "")
+    for verb in (beside.give_volume, beside.fill, beside.free, beside.cut_power):
+        with pytest.raises(FleetError, match=r"learner-1 cannot .*--fleet local"):
+            verb()

@@ -10,18 +10,17 @@ takes CAP_SYS_ADMIN, which only the container that does it has.
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.engine import labels as verbs
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.run_context import NODE, RunContext
-from chaoslab.fleet.storage.disk import Measured, Space
-from chaoslab.fleet.storage.files import as_script, damaging, measured
-from chaoslab.fleet.storage.power import Cut
+from chaoslab.fleet.storage.disk import Space
+from chaoslab.fleet.storage.files import FilesBeside, as_script, measured
 from chaoslab.undo.base import PendingUndos
 
 _HOLDER: Final = ("python3", "-I", "-S", "-c", "import signal; signal.pause()")
@@ -41,20 +40,14 @@ class Place:
     labels: Mapping[str, str]
 
 
-class VolumeFiles:
+class VolumeFiles(FilesBeside):
     """Folder on its volume in which a node keeps its state; see `storage.files.Disk`."""
 
     def __init__(self, spec: NodeSpec, run_context: RunContext, *, is_tried: bool) -> None:
         """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
-        self._is_tried = is_tried
-        self._node, self._keeps = spec.name, spec.keeps
-        self._run_context = run_context
+        super().__init__(spec, NODE, lambda command: _run_beside(self._place(), command))
+        self._is_tried, self._run_context = is_tried, run_context
         self._pending_undos = PendingUndos(run_context.undo_log)
-
-    @property
-    def where(self) -> str:
-        """Path of the folder, as the node sees it."""
-        return f"{NODE}/{self._keeps}".rstrip("/")
 
     def give_volume(self) -> None:
         """Make one in memory. FleetError if the engine does not let its size be changed."""
@@ -73,18 +66,8 @@ class VolumeFiles:
                 "use --fleet local"
             ) from error
 
-    def cut_power(self) -> Cut:
-        """Raise FleetError: volumes of an engine keep what was written."""
-        raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
-
     def take_volume(self) -> None:
         self._pending_undos.close_all()
-
-    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """Damage files as the image's own user, which owns them."""
-        said = _run_beside(self._place(), damaging(self.where, how, every=every))
-        found: Sequence[Measured] = measured(said, f"cannot damage the files of {self._node}")
-        return found
 
     def fill(self) -> Space:
         place = self._place()

@@ -20,6 +20,7 @@ import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,14 +29,13 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number
 from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines, HasPods
-from chaoslab.fleet.kubernetes.claim_files import ClaimFiles
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
-from chaoslab.fleet.kubernetes.manifests import CACHE, PROXY, SHARED, SYNCER_PORT, PodSettings
+from chaoslab.fleet.kubernetes.manifests import CACHE, NODE, PROXY, SHARED, SYNCER_PORT, PodSettings
 from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
@@ -48,6 +48,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import observed, taken, together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import StartsTogether
+from chaoslab.fleet.storage.files import FilesBeside
 from chaoslab.undo.base import UndoLog
 
 _ARRIVALS_MOST: Final = 8192
@@ -291,8 +292,8 @@ class KubernetesFleet(
     def _say_started(self, begun: Pods) -> None:
         """Nothing yet: its pods say so when they run."""
 
-    def _disk(self, spec: NodeSpec) -> ClaimFiles:
-        return ClaimFiles(spec, self._objects)
+    def _disk(self, spec: NodeSpec) -> FilesBeside:
+        return FilesBeside(spec, NODE, partial(self._objects.run_beside, spec.name))
 
     def _signal(self, lives: Sequence[Pods], name: str) -> None:
         together([life for life in lives if not life.is_over], lambda life: life.signal(name))

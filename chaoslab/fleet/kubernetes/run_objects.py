@@ -59,6 +59,8 @@ _UNTOUCHED: Final = "does the cluster's controller of Jobs run?"
 _LOOK_S: Final = 0.25
 _TOLD_S: Final = 5.0
 """Time after which a deleted object that still exists is deleted once more."""
+_BESIDE_S: Final = 120.0
+"""Time limit of a Job beside a node; a claim may have to move to another machine first."""
 _RENEWALS: Final = 6
 """Renewals within the time of a lease."""
 
@@ -209,7 +211,7 @@ class RunObjects:
             for one in mappings(found, "status", "conditions")
         )
 
-    def run_beside(self, node: str, command: Sequence[str], within_s: float) -> str:
+    def run_beside(self, node: str, command: Sequence[str], within_s: float = _BESIDE_S) -> str:
         """Output of a command that runs beside a node's pod, with its claim.
 
         FleetError if it fails or takes too long; then it does not begin later, nor keep the claim.

@@ -1,17 +1,18 @@
 """Storage faults of one node: damaged files, a full volume, a power cut.
 
     Storage ─► Disk ─► FilesHere: nodes/<name>/<keeps>/, on a volume of its own if it was given one
-       │           └─► another fleet's, wherever its nodes keep their files
+       │           └─► FilesBeside: what only a program beside the node reaches
        └─► observations: hashes before and after, bytes that are free, as they were measured there
 
 Faults decide when, and on which nodes.
 """
 
 import json
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation, Payload, read
@@ -33,40 +34,44 @@ UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
 """Undo verbs; their fact is `folder`."""
 
 
-class Disk(Protocol):
-    """The place of one node's files. Every method raises FleetError if it fails."""
+class Disk(ABC):
+    """The place of one node's files. Every method raises FleetError if it fails.
 
-    @property
-    def where(self) -> str:
-        """The folder, as it is called in messages."""
-        ...
+    By itself it can neither be full for this node alone nor lose its power.
+    """
+
+    def __init__(self, node: str, where: str) -> None:
+        """`where`: the folder, as it is called in messages."""
+        self._node, self.where = node, where
+
+    @abstractmethod
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """Damage the newest file, or every one; nothing if there is none."""
 
     def give_volume(self) -> None:
         """Mount a volume for them, before the node's first start.
 
         For a node with `loses_power`, one whose power can be cut.
         """
-        ...
+        raise self._lacking("be full or lose its power")
+
+    def take_volume(self) -> None:  # noqa: B027 - where none is given
+        """Unmount it, and close its undo entries."""
 
     def cut_power(self) -> Cut:
         """Let the volume lose what was not flushed."""
-        ...
-
-    def take_volume(self) -> None:
-        """Unmount it, and close its undo entries."""
-        ...
-
-    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """Damage the newest file, or every one; nothing if there is none."""
-        ...
+        raise self._lacking("lose its power")
 
     def fill(self) -> Space:
         """Leave no space on the volume, after writing the undo entry."""
-        ...
+        raise self._lacking("be full")
 
     def free(self) -> Space:
         """Give it space again."""
-        ...
+        raise self._lacking("be full")
+
+    def _lacking(self, what: str) -> FleetError:
+        return FleetError(f"the disk of {self._node} cannot {what}: use --fleet local")
 
 
 class Storage:
@@ -124,11 +129,6 @@ def as_script(*words: str) -> tuple[str, ...]:
     return ("python3", "-I", "-S", "-c", source, *words)
 
 
-def damaging(folder: str, how: Damage, *, every: bool) -> tuple[str, ...]:
-    """That command for damage to the newest file in a folder, or to every one."""
-    return as_script("damage", folder, how.value, "all" if every else "newest")
-
-
 def measured(said: str, refusal: str) -> Any:
     """What such a command has measured; FleetError, which begins with `refusal`, if nothing."""
     try:
@@ -140,18 +140,14 @@ def measured(said: str, refusal: str) -> Any:
     return found
 
 
-class FilesHere:
+class FilesHere(Disk):
     """The folder in which a node on this machine keeps its state."""
 
     def __init__(self, spec: NodeSpec, place: Place) -> None:
-        self._node = spec.name
-        self._folder, self._names = place.home(spec.name) / spec.keeps, spec.keeps_names
-        self._loses_power = spec.loses_power
+        self._folder = place.home(spec.name) / spec.keeps
+        super().__init__(spec.name, str(self._folder))
+        self._names, self._loses_power = spec.keeps_names, spec.loses_power
         self._pending_undos = PendingUndos(place.undo_log)
-
-    @property
-    def where(self) -> str:
-        return str(self._folder)
 
     def give_volume(self) -> None:
         if volume.is_mounted(self._folder):
@@ -185,3 +181,21 @@ class FilesHere:
 
     def _open_undo(self, do: str) -> None:
         self._pending_undos.open(do, node=self._node, folder=str(self._folder))
+
+
+class FilesBeside(Disk):
+    """The folder of a node that only a program beside it reaches."""
+
+    def __init__(self, spec: NodeSpec, home: str, run: Callable[[tuple[str, ...]], str]) -> None:
+        """`home`: the folder of the node, as it sees it. `run` returns the output of a command with
+        the files; FleetError if that fails.
+        """
+        super().__init__(spec.name, f"{home}/{spec.keeps}".rstrip("/"))
+        self._run = run
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """Damage files as the user that owns them."""
+        command = as_script("damage", self.where, how.value, "all" if every else "newest")
+        refusal = f"cannot damage the files of {self._node}"
+        found: Sequence[Measured] = measured(self._run(command), refusal)
+        return found
