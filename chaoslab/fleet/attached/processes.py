@@ -211,7 +211,7 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         past: Past | None = None,
     ) -> None:
         self.identity, self._process, self._recipe = ran.identity, ran.process, recipe
-        self._started_by = ran.started_by
+        self.started_by = ran.started_by
         super().__init__(spec, incarnation, place, keep, past)
         self.printed = ran.printed
         """This many bytes of each of its files were read, once it is over."""
@@ -226,11 +226,6 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         except OSError as error:
             raise FleetError(f"the output of {self.spec.name} cannot be read: {error}") from error
         return log
-
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        by = self._started_by
-        return {**super().facts, "started_by": by} if by else super().facts
 
     @property
     def key_facts(self) -> Mapping[str, Json]:

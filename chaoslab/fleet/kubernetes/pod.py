@@ -69,7 +69,8 @@ class PodIncarnation(CarriedIncarnation, Pods):
         self.cluster = run_context.run_objects.cluster
         own_job = run_context.run_objects.job_of(spec, incarnation)
         self.job = own_job if replacement is None else replacement.job
-        self._replacement, self._is_asked = replacement, is_asked
+        self._replacement = replacement
+        self.started_by = "" if replacement is None or is_asked else "cluster"
         self.was_out_of_memory = False
         """Whether the kernel killed it out of memory, by the cluster's word."""
         self._cpu: CpuCount | None = None
@@ -99,9 +100,7 @@ class PodIncarnation(CarriedIncarnation, Pods):
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        facts = (self._state or PodState(name="")).facts
-        is_by_cluster = self._replacement is not None and not self._is_asked
-        return {**facts, "started_by": "cluster"} if is_by_cluster else facts
+        return (self._state or PodState(name="")).facts
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:

@@ -19,13 +19,13 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Json, Observation
+from chaoslab.core.events import Observation
 from chaoslab.core.process_identity import Identity
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
@@ -269,15 +269,11 @@ class LaunchedProcess(StrangersProcess, LocalProcess):
     ) -> None:
         """`is_again`: whether its launcher had started an earlier life of it, too."""
         super().__init__(spec, incarnation, place)
-        self.identity, self._is_again = found, is_again
+        self.identity, self.started_by = found, "launcher" if is_again else ""
         self._files = IncarnationFiles(self._directory, place.clock)
         self._files.errors.touch()
         self._files.begun(spec, command_of(found), found.facts)
         self._output = NodeOutput(spec, incarnation, self._files.log)
-
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        return {**super().facts, "started_by": "launcher"} if self._is_again else super().facts
 
     def finish(self) -> list[Observation]:
         self.is_over = True

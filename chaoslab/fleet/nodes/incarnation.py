@@ -36,6 +36,8 @@ class Incarnation(ABC):
     """Undo verb of `Fleet.pause`."""
     undo_wedge: ClassVar[str]
     """Undo verb of `Fleet.wedge`."""
+    started_by = ""
+    """Who has started it, if neither the harness nor who started all nodes did."""
     _files: IncarnationFiles
     _output: NodeOutput
 
@@ -110,6 +112,7 @@ class Incarnation(ABC):
             "role": self.spec.role.value,
             "incarnation": self.incarnation,
             **self.facts,
+            "started_by": self.started_by,
             "labels": dict(self.spec.labels),
         }
         return Observation.of(self.spec.name, read(NodeStarted, facts, self.where))
