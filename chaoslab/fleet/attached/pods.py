@@ -33,15 +33,15 @@ from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, found_of
 from chaoslab.fleet.attached.restoring import PodRecipe, written
 from chaoslab.fleet.attached.restoring_pods import restore, resume
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.cluster_protocols import HasPods
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
-from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
+from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.log_follower import LogPosition
 from chaoslab.fleet.kubernetes.names import uid_of
 from chaoslab.fleet.kubernetes.pod import ending_of
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
+from chaoslab.fleet.kubernetes.pods import ClusterFleet, PodLife
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
@@ -57,7 +57,7 @@ _PAGE: Final = 4096
 _ARRIVALS_MOST: Final = 8192
 
 
-class AttachedPod(AttachedNode):
+class AttachedPod(PodLife, AttachedNode):
     """A life of a container, found, or begun by its owner in the cluster."""
 
     def __init__(
@@ -239,11 +239,10 @@ class AdoptedPods(PodReader):
         return node.name, incarnation
 
 
-class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
+class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
     """A training whose nodes are pods of a Kubernetes namespace."""
 
     kind = "namespace"
-    end_s_max = 60.0
 
     def __init__(
         self,
@@ -266,23 +265,15 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
         self._recipes: dict[str, PodRecipe] = {}
         self._adopted_pods = AdoptedPods()
         self._arrivals: Arrivals = queue.Queue(_ARRIVALS_MOST)
-        self._watches: tuple[PodWatch | Contact, ...] = ()
 
     def __enter__(self) -> Self:
         watch = PodWatch(self._cluster, "", self._arrivals, self._adopted_pods)
-        self._watches = (watch, Contact(self._cluster, self._place.clock, self._arrivals))
-        for one in self._watches:
-            one.start()
+        self._hear_by(watch, Contact(self._cluster, self._place.clock, self._arrivals))
         return super().__enter__()
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
         return (*super()._leaving, self._close_cluster)
-
-    def _close_cluster(self) -> None:
-        for one in self._watches:
-            one.close()
-        self._cluster.close()
 
     def _news(self) -> list[Observation]:
         """Reports of the cluster. FleetError if the training may be another run's now."""
@@ -380,15 +371,3 @@ class NamespaceFleet(AttachedFleet[AttachedPod], HasPods, HeardThroughServer):
         self._wait_for([life], _MOMENT_S if self._is_open else self.end_s_max)
         if not life.is_over:
             raise FleetError(f"{life.spec.name} ({life.where}) has not ended yet")
-
-    def _thaw(self, life: AttachedPod) -> None:
-        if life.is_paused:
-            life.resume()
-
-    def delete_pod(self, *names: str) -> None:
-        """Delete the pod by force, without grace."""
-        together([self._running(name) for name in names], AttachedPod.delete)
-
-    def evict_pod(self, *names: str) -> None:
-        """Evict the pod by the eviction API, which respects budgets. FleetError: it refused."""
-        together([self._running(name) for name in names], AttachedPod.evict)

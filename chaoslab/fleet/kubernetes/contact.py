@@ -9,7 +9,6 @@ explains it.
 
 import math
 import threading
-from collections.abc import Sequence
 from typing import Final
 
 from chaoslab.core.clock import Clock
@@ -19,7 +18,6 @@ from chaoslab.core.payloads import HarnessStalled
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.nodes.arrivals import Arrival, Arrivals, hand_over
-from chaoslab.fleet.protocols import HearsLate
 
 _ASK_S: Final = 0.5
 """After an answer it is asked again so soon."""
@@ -88,14 +86,3 @@ class Contact:
         seen = Observation.of("harness", stalled)
         arrival = Arrival(observe=lambda: (seen,))
         hand_over(self._arrivals, arrival, lambda: not self._is_closing.is_set())
-
-
-class HeardThroughServer(HearsLate):
-    """A fleet that hears of its nodes through the API server of a cluster."""
-
-    _watches: Sequence[object]
-
-    def hear_out(self) -> None:
-        for one in self._watches:
-            if isinstance(one, Contact):
-                one.hear_out()

@@ -28,9 +28,9 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role, host_number
-from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines, HasPods
+from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines
 from chaoslab.fleet.kubernetes.cluster import Cluster
-from chaoslab.fleet.kubernetes.contact import Contact, HeardThroughServer
+from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch
@@ -40,13 +40,12 @@ from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
-from chaoslab.fleet.kubernetes.pods import Pods, RunContext, killed
+from chaoslab.fleet.kubernetes.pods import ClusterFleet, Pods, RunContext, killed
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import observed, taken, together
-from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import StartsTogether
 from chaoslab.fleet.storage.files import FilesBeside
 from chaoslab.undo.base import UndoLog
@@ -58,9 +57,7 @@ _FILES: Final = 65536
 """Most open files, if the system allows it: each node has two logs and a connection."""
 
 
-class KubernetesFleet(
-    NodeFleet[Pods], HasPods, HasJobs, HasMachines, StartsTogether, HeardThroughServer
-):
+class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
     """A fleet of Jobs; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "kubernetes"
@@ -78,7 +75,6 @@ class KubernetesFleet(
         snapshots=f"{SHARED}/snapshots",
         cache=f"{CACHE}/steps",
     )
-    end_s_max = 60.0
 
     def __init__(
         self,
@@ -111,7 +107,6 @@ class KubernetesFleet(
         self._cluster = cluster
         self._machines = Machines(self._run_context)
         self._cpu_meter = CpuMeter(self._measured)
-        self._watches: tuple[Watch | Contact, ...] = ()
         self._replacements: dict[str, PodState] = {}
         """Pod that the cluster put in the place of a node's last one, by node."""
         self._asked: set[str] = set()
@@ -132,13 +127,13 @@ class KubernetesFleet(
         selector = f"{LABEL_RUN}={self._objects.run},{LABEL_NODE}"
         pods = PodWatch(self._cluster, selector, arrivals, NumberedPods(self._note_replacement))
         contact = Contact(self._cluster, run.clock, arrivals)
-        self._watches = (pods, JobWatch(self._cluster, selector, arrivals), contact)
+        jobs = JobWatch(self._cluster, selector, arrivals)
+        watches: list[Watch | Contact] = [pods, jobs, contact]
         if self._objects.manifests.settings.in_job_sets:
             of_run = f"{LABEL_RUN}={self._objects.run}"
-            self._watches += (JobSetWatch(self._cluster, of_run, arrivals),)
+            watches.append(JobSetWatch(self._cluster, of_run, arrivals))
         self._run_context = replace(run, last_of=pods.last_of, pods_of=pods.pods_of)
-        for one in self._watches:
-            one.start()
+        self._hear_by(*watches)
         if self._objects.manifests.settings.measures_cpu:
             self._cpu_meter.start()
 
@@ -147,11 +142,6 @@ class KubernetesFleet(
         self._cpu_meter.close()
         self._objects.abandon()
         self._close_cluster()
-
-    def _close_cluster(self) -> None:
-        for one in self._watches:
-            one.close()
-        self._cluster.close()
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
@@ -192,16 +182,6 @@ class KubernetesFleet(
             return
         with self._objects.job_sets.gathering():
             yield self.node_site.listen
-
-    def delete_pod(self, *names: str) -> None:
-        """Delete the pod by force, without grace."""
-        lives = [self._running(name) for name in names]
-        together(lives, lambda life: life.delete())
-
-    def evict_pod(self, *names: str) -> None:
-        """Evict the pod by the eviction API, which respects budgets. FleetError: it refused."""
-        lives = [self._running(name) for name in names]
-        together(lives, lambda life: life.evict())
 
     def delete_job(self, *names: str) -> None:
         """Delete the Job with its pod, which has its grace."""
@@ -300,10 +280,6 @@ class KubernetesFleet(
 
     def _pause(self, lives: Sequence[Pods]) -> None:
         together(lives, lambda life: life.stop())
-
-    def _thaw(self, life: Pods) -> None:
-        if life.is_paused:
-            life.resume()
 
     def _wait(self, limit_s: float) -> None:
         """Record what has arrived, after waiting for the first of it."""

@@ -1,9 +1,10 @@
-"""One incarnation of a node in a cluster, whether it has one pod or one for each of its hosts.
+"""One incarnation of a node in a cluster, and what all fleets of a cluster do with them.
 
-    Pods ─┬─ PodIncarnation (`pod`): the pod of a Job
-          └─ HostPods (`host_pods`): the pods of an indexed Job, each a PodIncarnation
+    PodLife ─┬─ Pods ─┬─ PodIncarnation (`pod`): the pod of a Job
+             │        └─ HostPods (`host_pods`): the pods of an indexed Job, each a PodIncarnation
+             └─ a pod that others deployed (`attached.pods`)
 
-The fleet asks either for what `Pods` promises.
+A fleet of Jobs asks any of them for what `Pods` promises.
 """
 
 import logging
@@ -11,16 +12,24 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.cluster_protocols import HasPods
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes import names
+from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.contact import Contact
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import JobPods
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
+from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.nodes.arrivals import Arrivals, together
+from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.fleet.protocols import HearsLate
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +48,60 @@ class RunContext(Place):
     each is asked for."""
 
 
-_log = logging.getLogger(__name__)
+class PodLife(Incarnation):
+    """A life of a node in pods, which the cluster can take away."""
+
+    @abstractmethod
+    def delete(self) -> None:
+        """Delete its pods by force: even then they get SIGTERM, and SIGKILL soon after.
+
+        FleetError if others have deleted one, so that it is not taken for ours.
+        """
+
+    @abstractmethod
+    def evict(self) -> None:
+        """Have the cluster take its pods away in order: SIGTERM, then SIGKILL."""
 
 
-class Pods(Incarnation):
+_Life = TypeVar("_Life", bound=PodLife)
+
+
+class ClusterFleet(NodeFleet[_Life], HasPods, HearsLate):
+    """A fleet of pods, of which it hears through the API server of a cluster."""
+
+    end_s_max = 60.0
+    _cluster: Cluster
+    _watches: Sequence[Watch | Contact] = ()
+
+    def _hear_by(self, *watches: Watch | Contact) -> None:
+        self._watches = watches
+        for one in watches:
+            one.start()
+
+    def _close_cluster(self) -> None:
+        for one in self._watches:
+            one.close()
+        self._cluster.close()
+
+    def hear_out(self) -> None:
+        for one in self._watches:
+            if isinstance(one, Contact):
+                one.hear_out()
+
+    def _thaw(self, life: _Life) -> None:
+        if life.is_paused:
+            life.resume()
+
+    def delete_pod(self, *names: str) -> None:
+        """Delete the pod by force, without grace."""
+        together([self._running(name) for name in names], lambda life: life.delete())
+
+    def evict_pod(self, *names: str) -> None:
+        """Evict the pod by the eviction API, which respects budgets. FleetError: it refused."""
+        together([self._running(name) for name in names], lambda life: life.evict())
+
+
+class Pods(PodLife):
     """The pods of one Job. `is_over` once the end of all of them was noticed."""
 
     undo_pause: ClassVar[str] = names.RESUME_POD
@@ -72,17 +131,6 @@ class Pods(Incarnation):
     @abstractmethod
     def stop(self) -> None:
         """Stop all its processes."""
-
-    @abstractmethod
-    def delete(self) -> None:
-        """Delete its pods by force: even then they get SIGTERM, and SIGKILL soon after.
-
-        FleetError if others have deleted one, so that it is not taken for ours.
-        """
-
-    @abstractmethod
-    def evict(self) -> None:
-        """Have the cluster take its pods away in order: SIGTERM, then SIGKILL."""
 
     @abstractmethod
     def delete_job(self) -> None:
