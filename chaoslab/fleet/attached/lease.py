@@ -23,6 +23,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cleanup import connect_again
 from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
@@ -88,7 +89,7 @@ class Lease:
             )
 
     def _remove_if_expired(self, there: Mapping[str, Json]) -> None:
-        before = _spec(there).get("renewTime")
+        before = mapping(there, "spec").get("renewTime")
         if _left_s(there) > 0:
             raise _taken(there)
         deadline = time.monotonic() + _WATCHED_S
@@ -96,11 +97,11 @@ class Lease:
             now = _found(self._cluster)
             if now is None:
                 return
-            if _spec(now).get("renewTime") != before:
+            if mapping(now, "spec").get("renewTime") != before:
                 raise _taken(now)
             time.sleep(_LOOK_S)
         try:
-            version = str(_metadata(there).get("resourceVersion"))
+            version = str(names.metadata_of(there).get("resourceVersion"))
             self._cluster.delete(LEASES, NAME, resourceVersion=version)
         except Refused as error:  # another run was faster
             raise _taken(there) from error
@@ -120,7 +121,7 @@ class Lease:
         }
 
     def _note(self, lease: Mapping[str, Json]) -> None:
-        self._version = str(_metadata(lease).get("resourceVersion"))
+        self._version = str(names.metadata_of(lease).get("resourceVersion"))
         self._renewed_s = time.monotonic()
 
     def _renew(self) -> None:
@@ -158,8 +159,7 @@ def release(cluster: Cluster, run: str) -> bool:
     there = _found(cluster)
     if there is None or _owner(there)[0] != run:
         return False
-    uid = str(_metadata(there).get("uid"))
-    return cluster.delete(LEASES, NAME, uid=uid)
+    return cluster.delete(LEASES, NAME, uid=names.uid_of(there))
 
 
 def undo(_do: str, facts: RunFacts) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _taken(there: Mapping[str, Json]) -> FleetError:
 
 def _owner(there: Mapping[str, Json]) -> tuple[str, str, str]:
     """Run, process at host, and run directory."""
-    run, _, rest = str(_spec(there).get("holderIdentity")).partition(" ")
+    run, _, rest = str(mapping(there, "spec").get("holderIdentity")).partition(" ")
     subject, _, run_directory = rest.partition(" ")
     return run, subject, run_directory
 
@@ -203,8 +203,8 @@ def _owner(there: Mapping[str, Json]) -> tuple[str, str, str]:
 def _left_s(there: Mapping[str, Json]) -> float:
     """Time until it is over, by the local clock."""
     try:
-        renewed = datetime.fromisoformat(str(_spec(there).get("renewTime")))
-        lasts_s = float(str(_spec(there).get("leaseDurationSeconds")))
+        renewed = datetime.fromisoformat(str(mapping(there, "spec").get("renewTime")))
+        lasts_s = float(str(mapping(there, "spec").get("leaseDurationSeconds")))
     except ValueError:
         return 0.0
     return renewed.timestamp() + lasts_s - time.time()
@@ -212,13 +212,3 @@ def _left_s(there: Mapping[str, Json]) -> float:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-def _spec(lease: Mapping[str, Json]) -> Mapping[str, Json]:
-    found = lease.get("spec")
-    return found if isinstance(found, dict) else {}
-
-
-def _metadata(lease: Mapping[str, Json]) -> Mapping[str, Json]:
-    found = lease.get("metadata")
-    return found if isinstance(found, dict) else {}

@@ -22,7 +22,7 @@ from chaoslab.fleet.attached import pod_program
 from chaoslab.fleet.attached.found import Command, Found, command_of, training_of
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.names import LABEL_RUN
-from chaoslab.fleet.kubernetes.parts import mapping
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
@@ -247,9 +247,9 @@ def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[s
 
 def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
     """Names of containers that may run a node."""
-    for container in _listed(mapping(pod, "spec"), "containers"):
+    for container in mappings(pod, "spec", "containers"):
         words = [*_listed(container, "command"), *_listed(container, "args")]
-        if any(_PACKAGE in str(word) for word in words) and isinstance(container, dict):
+        if any(_PACKAGE in str(word) for word in words):
             yield str(container.get("name"))
 
 
@@ -257,8 +257,8 @@ def _owner(pod: Mapping[str, Json]) -> str:
     """Owner of a pod, without the part of a Deployment's that differs for each template."""
     metadata = mapping(pod, "metadata")
     template = mapping(metadata, "labels").get("pod-template-hash")
-    for one in _listed(metadata, "ownerReferences"):
-        if isinstance(one, dict) and one.get("controller") is True:
+    for one in mappings(metadata, "ownerReferences"):
+        if one.get("controller") is True:
             return f"{one.get('kind')} {one.get('name')}".removesuffix(f"-{template}")
     return ""
 

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -81,19 +82,23 @@ def find(syncer: int | None) -> Sequence[Found]:
     )
 
 
-def _nodes() -> Iterator[Found]:
+def of_others() -> Iterator[psutil.Process]:
+    """Processes of this user that no run of chaoslab has started."""
     for process in processes():
+        with suppress(psutil.Error):  # gone
+            if process.uids().real == os.getuid() and node_mark(process.pid) is None:
+                yield process
+
+
+def _nodes() -> Iterator[Found]:
+    for process in of_others():
         try:
-            if process.uids().real != os.getuid():
-                continue
             command = command_of(process.cmdline())
             parent = process.parent()
             is_part = parent is not None and parent.cmdline() == process.cmdline()
         except psutil.Error:
             continue  # gone, or another user's
         if command is None or is_part or "--host-index" in command.flags:
-            continue
-        if node_mark(process.pid) is not None:
             continue
         yield Found(
             name=command.name,

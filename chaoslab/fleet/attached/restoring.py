@@ -27,6 +27,7 @@ from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.process_identity import Identity, identify, is_running, send
 from chaoslab.core.process_tree import processes, resume_tree, signal_trees, stopped
+from chaoslab.fleet.attached.pod_program import handles
 from chaoslab.fleet.nodes.worker_search import environment_of, rank_in, ranked_below
 
 RESTORE: Final = "restore_node"
@@ -276,16 +277,6 @@ def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
     return tuple(f"{recipe.node} (process {pid}), resumed" for pid in what)
 
 
-def _handles(pid: int, number: int) -> bool:
-    """Whether a process has a handler of its own for a signal (SigCgt of proc(5))."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return False
-    caught = next(line.split()[1] for line in lines if line.startswith("SigCgt:"))
-    return bool(int(caught, 16) >> (number - 1) & 1)
-
-
 def require_startable(recipe: ProcessRecipe) -> None:
     """AbilityError, before anything is broken, if it could not be started again."""
     program = shutil.which(
@@ -309,7 +300,7 @@ def require_startable(recipe: ProcessRecipe) -> None:
 def release(recipe: ProcessRecipe) -> tuple[str, ...]:
     """Tell its training thread to go on; whether that hung cannot be seen from here."""
     found = running(recipe)
-    if found is None or not _handles(found.pid, signal.SIGUSR2):
+    if found is None or not handles(found.pid, signal.SIGUSR2):
         return ()  # others have started it again, and it would die of the signal
     send(found, signal.SIGUSR2)
     return (f"{recipe.node} (process {found.pid}) was resumed",)

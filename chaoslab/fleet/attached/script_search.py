@@ -17,10 +17,10 @@ from typing import Final
 import psutil
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.core.process_identity import Identity, identify, node_mark
-from chaoslab.core.process_tree import children, processes
+from chaoslab.core.process_identity import Identity, identify
+from chaoslab.core.process_tree import children
 from chaoslab.fleet.attached.found import Command, Found
-from chaoslab.fleet.attached.processes import files_of
+from chaoslab.fleet.attached.processes import files_of, of_others
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.nodes.worker_search import (
     WorkerSearch,
@@ -160,13 +160,9 @@ def _by_pattern(pattern: str) -> Iterator[Identity]:
 def _usable() -> Iterator[Identity]:
     """Processes of this user that may be broken."""
     own = {os.getpid(), *_ancestors(os.getpid())}
-    for process in processes():
-        try:
-            is_ours = process.uids().real == os.getuid() and bool(process.cmdline())
-        except psutil.Error:
-            continue  # gone, or another user's
+    for process in of_others():
         one = identify(process.pid)
-        if is_ours and one and one.pid not in own and node_mark(one.pid) is None:
+        if one and one.pid not in own and command_of(one):
             yield one
 
 

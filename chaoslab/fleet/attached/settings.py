@@ -8,7 +8,6 @@ fleet: {kind: namespace, namespace: training}      ─► NamespaceFleet
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import ClassVar
 
@@ -98,10 +97,11 @@ class Compose(_OfOthers):
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        containers = import_module("chaoslab.fleet.attached.containers")  # needs the SDK
-        with closing(containers.Engine.connect()) as engine:
-            found: Sequence[Found] = containers.find(engine, self.project)
-            return found
+        from chaoslab.fleet.attached.containers import find  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            return find(engine, self.project)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the engine when a fleet is made."""
@@ -125,10 +125,10 @@ class Namespace(_OfOthers):
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        search = import_module("chaoslab.fleet.attached.pod_search")  # needs lightkube
+        from chaoslab.fleet.attached.pod_search import find  # noqa: PLC0415  # lightkube
+
         with closing(connect(self.context, self.namespace)) as cluster:
-            found: Sequence[Found] = search.find(cluster)
-            return found
+            return find(cluster)
 
     def named(self) -> "Namespace":
         """The same by name, whatever the current context is later.
