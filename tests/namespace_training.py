@@ -4,7 +4,7 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -24,24 +24,40 @@ ROSTER = '["learner-0","learner-1","learner-2","learner-3"]'
 
 
 @contextmanager
-def deployed(namespace: str, learners: int) -> Iterator["Deployed"]:
+def deployed(name: str, learners: int) -> Iterator["Deployed"]:
     """Its objects with fewer learners, until the block ends; then nothing is left of them."""
-    client = Client(namespace=namespace)
     names = [f"learner-{index}" for index in range(learners)]
-    try:
-        client.create(Namespace(metadata=ObjectMeta(name=namespace)))
-        tokens = {name: f"{name}:{secrets.token_hex(32)}" for name in names}
+    with namespace(name) as client:
+        tokens = {one: f"{one}:{secrets.token_hex(32)}" for one in names}
         client.create(Secret(metadata=ObjectMeta(name="tokens"), stringData=tokens))
         for one in load_all_yaml(_manifests(names)):
-            client.create(cast("Service", one), namespace=namespace)
-        yield Deployed(client, namespace, (*names, "syncer"))
+            client.create(cast("Service", one), namespace=name)
+        yield Deployed(client, name, (*names, "syncer"))
+
+
+@contextmanager
+def namespace(name: str) -> Iterator[Client]:
+    """A namespace, and a client for it, until the block ends; then nothing is left of it."""
+    client = Client(namespace=name)
+    try:
+        client.create(Namespace(metadata=ObjectMeta(name=name)))
+        yield client
     finally:
-        client.delete(Namespace, namespace, grace_period=0)
+        client.delete(Namespace, name, grace_period=0)
         deadline = time.monotonic() + PATIENCE_S
-        while _is_there(client, namespace):
+        while _is_there(client, name):
             assert time.monotonic() < deadline
             time.sleep(0.5)
         client.close()
+
+
+def logs(client: Client, labels: Mapping[str, str]) -> list[list[str]]:
+    """Lines of each pod with these labels that has begun to print."""
+    found = []
+    for pod in client.list(Pod, labels=dict(labels)):
+        with suppress(ApiError):
+            found.append(list(client.log(str(pod.metadata and pod.metadata.name))))
+    return found
 
 
 def _manifests(names: list[str]) -> str:

@@ -103,6 +103,11 @@ class FleetRequest:
     reading: Reading | None = None
     """Source of progress; None: it is chaoslab's own training."""
 
+    @property
+    def reads(self) -> Patterns | None:
+        """Lines of the output that are progress; None as for `reading`."""
+        return None if self.reading is None else self.reading.patterns
+
 
 @runtime_checkable
 class BringsClock(Protocol):

@@ -1,7 +1,8 @@
 """A plan against a training that runs already: its fleet, its learners, its rules.
 
     compose:chaoslab-training ─► find ─► the syncer's command line ─► keys of `fleet`, `training`
-    pid:4711, pattern:train.py ─► find ─► its workers, what they print ─► keys of `training.script`
+    pid:4711, pattern:train.py, ─► find ─► its workers, what they print ─► keys of `training.script`
+    or `services`, `selector`
 
 What a plan says of `training` is of no use here, but how a training of the user's own is read: the
 training is what it is.
@@ -9,21 +10,24 @@ training is what it is.
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
+from chaoslab.faults.base import Fault
 from chaoslab.fleet.attached.found import FindsNodes, Found
-from chaoslab.fleet.attached.script_search import printed
 from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
-from chaoslab.fleet.base import Role
+from chaoslab.fleet.base import Ability, Role
+from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.prepare.script_sample import recognized
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
 """Stop rule for a training with a rule of its own."""
+_SIGNALS: Final = frozenset({Ability.KILL, Ability.PAUSE})
 _AS_THEY_ARE: Final = (
     "fragments", "sync_every", "overlap", "quorum", "contribute", "merge", "blend", "compression",
 )  # fmt: skip
@@ -37,30 +41,27 @@ class Target:
 
     kind: str
     settings: FindsNodes
+    words: str
+    """What names it on a command line, quoted."""
 
     @classmethod
-    def of(cls, text: str) -> "Target":
+    def of(cls, target: str, services: tuple[str, ...] = (), selector: str = "") -> "Target":
         """PlanError if it is none: `processes`, `processes:PID`, `pid:PID`, `pattern:REGEX`,
-        `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`.
+        `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`. With `services` of the
+        project or a `selector` of pods it is a training of the user's own.
         """
-        kind, _, which = text.partition(":")
-        if kind == "pid" and which.isdecimal():
-            return cls(kind="processes", settings=Processes(pid=int(which)))
-        if kind == "pattern" and which:
-            return cls(kind="processes", settings=Processes(pattern=_regex(which)))
-        if kind == "processes" and (not which or which.isdecimal()):
-            return cls(kind=kind, settings=Processes(syncer=int(which) if which else None))
-        if kind == "compose":
-            return cls(kind=kind, settings=Compose(project=which) if which else Compose())
-        if kind == "namespace":
-            name, is_named, cluster = which.partition("@")
-            if name and (cluster or not is_named):  # a script's variable may be empty
-                return cls(kind=kind, settings=Namespace(namespace=name, context=cluster))
-        raise PlanError(
-            f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
-            "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`, or, for a "
-            "training of your own, `pid:PID` or `pattern:REGEX`"
-        )
+        settings, words = _named(target), [target]
+        if services:
+            if not isinstance(settings, Compose):
+                raise PlanError(f"--service is for compose:PROJECT, not for {target}")
+            settings = replace(settings, services=services)
+            words += [word for service in services for word in ("--service", service)]
+        if selector:
+            if not isinstance(settings, Namespace):
+                raise PlanError(f"--selector is for namespace:NAME, not for {target}")
+            settings = replace(settings, selector=selector)
+            words += ["--selector", selector]
+        return cls(kind=settings.kind, settings=settings, words=shlex.join(words))
 
     def named(self) -> "Target":
         """The same training, also if the current context changes before the run begins.
@@ -78,19 +79,41 @@ class Target:
     @property
     def is_script(self) -> bool:
         """Whether it is a training of the user's own."""
-        return isinstance(self.settings, Processes) and self.settings.is_script
+        return self.settings.is_script
 
     def of_these(self, nodes: Sequence[Found]) -> Mapping[str, Json]:
         """Keys of `fleet:` by which these very nodes are found again."""
         if isinstance(self.settings, Compose):
-            return {"project": self.settings.project}
+            return {"project": self.settings.project, "services": list(self.settings.services)}
         if isinstance(self.settings, Namespace):
-            return {"namespace": self.settings.namespace, "context": self.settings.context}
+            return asdict(self.settings)
         if isinstance(self.settings, Processes) and self.settings.pattern:
             return {"pattern": self.settings.pattern}
         if self.is_script:
             return {"pid": int(nodes[0].handle)}
         return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
+
+
+def _named(text: str) -> Processes | Compose | Namespace:
+    kind, _, which = text.partition(":")
+    if kind == "pid" and which.isdecimal():
+        return Processes(pid=int(which))
+    if kind == "pattern" and which:
+        return Processes(pattern=_regex(which))
+    if kind == "processes" and (not which or which.isdecimal()):
+        return Processes(syncer=int(which) if which else None)
+    if kind == "compose":
+        return Compose(project=which) if which else Compose()
+    if kind == "namespace":
+        name, is_named, cluster = which.partition("@")
+        if name and (cluster or not is_named):  # a script's variable may be empty
+            return Namespace(namespace=name, context=cluster)
+    raise PlanError(
+        f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
+        "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`, or, for a "
+        "training of your own, `pid:PID`, `pattern:REGEX`, `compose:PROJECT --service NAME` or "
+        "`namespace:NAME --selector app=NAME`"
+    )
 
 
 def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
@@ -103,7 +126,7 @@ def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
         if re.match(r"(training|twin)\b", setting) and not is_script:
             raise PlanError(f"--set {setting}: the training runs already, and has no twin")
     if target.is_script:
-        training = _script_rules(asked, nodes)
+        training = _script_rules(asked, target, nodes)
     else:
         rules = {**_rules(nodes), "stop": {"rounds": _ENDLESS_ROUNDS}, "step_time": "off"}
         training = {"training": rules}
@@ -115,7 +138,7 @@ def attached(asked: Asked, target: Target, nodes: Sequence[Found]) -> Asked:
     return replace(asked, settings=(*asked.settings, *settings), fleet=target.kind)
 
 
-def _script_rules(asked: Asked, nodes: Sequence[Found]) -> Mapping[str, Json]:
+def _script_rules(asked: Asked, target: Target, nodes: Sequence[Found]) -> Mapping[str, Json]:
     """Settings: how many workers there are, what they print if the plan does not say so, and no
     stop rule.
     """
@@ -126,12 +149,31 @@ def _script_rules(asked: Asked, nodes: Sequence[Found]) -> Mapping[str, Json]:
             f"{asked.plan} is for learners of chaoslab, and this training is your own: "
             "`chaoslab attach TARGET --write gate.yaml` writes a plan for it"
         )
+    _refuse_signals(plan, nodes)
     workers = sum(node.role is Role.LEARNER for node in nodes)
-    is_known = len(nodes) > 1
+    is_known = len(nodes) > 1 or target.kind != "processes"
     found: dict[str, Json] = {"workers": workers} if is_known else {}
+    if target.kind == "namespace":
+        found["restarts"] = "supervisor"
     if not (script.progress or script.preset or script.reads_files):
-        found |= recognized(printed(nodes), workers if is_known else script.workers)
+        printed = target.settings.printed(nodes)
+        found |= recognized(printed, workers if is_known else script.workers)
     return {"training.stop": {}} | {f"training.script.{key}": one for key, one in found.items()}
+
+
+def _refuse_signals(plan: FaultPlan, nodes: Sequence[Found]) -> None:
+    """PlanError for a fault that would signal the first process of a container from inside."""
+    for node in [one for one in nodes if one.is_first][:1]:
+        for spec in plan.faults:
+            needs = spec.settings.needs if isinstance(spec.settings, Fault) else frozenset()
+            if Ability.POD in needs or not needs & _SIGNALS:
+                continue
+            raise PlanError(
+                f"{spec.id}: {spec.fault} cannot act on {node.name}, the first process of its "
+                f"container ({node.where}), which the kernel keeps from being "
+                "killed or stopped from inside: use pod.delete, or let a pod start it below an "
+                "init such as tini, or have `shareProcessNamespace: true`"
+            )
 
 
 def _regex(text: str) -> str:

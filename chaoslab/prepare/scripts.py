@@ -1,6 +1,7 @@
 """What a plan cannot ask of a script: what needs chaoslab's own learners and syncer."""
 
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Final
 
 from chaoslab.faults.base import Fault, ShapesLinks
@@ -10,20 +11,25 @@ from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan, FaultSpec, Script
 from chaoslab.plan.model.script import FOLDER
 
-FLEETS: Final = ("local", "processes")
+_ATTACHED: Final = MappingProxyType(
+    {"processes": "pid", "compose": "services", "namespace": "selector"}
+)
+"""Fleets of trainings that run already, with the key that names one of the user's own."""
+FLEETS: Final = ("local", *_ATTACHED)
 _ABLE: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
-        Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.LINK,
+        Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.LINK, Ability.POD,
     }
 )  # fmt: skip
-"""Abilities for any process, whatever it runs, and for the ports that its plan names."""
+"""Abilities for any process, whatever it runs, for the ports that its plan names, and for its pod.
+"""
 _LIMIT_DATA: Final = "network.limit_data"
 """Proved by what each stream of a learner carried: of a script's connections that is not known."""
 _NO_CLOCK: Final = "the clock of a program without a hook for it cannot be set from outside"
 _INSTEAD: Final = {
     _LIMIT_DATA: "use network.reset or network.flap",
-    "network.disconnect": "use network.partition",
+    "network.disconnect": "use network.partition, or process.pause on what runs already",
     "process.hang": "use process.pause",
     "process.preempt": "use process.kill with `signal: SIGTERM`",
     "clock.step": _NO_CLOCK,
@@ -105,10 +111,13 @@ def _not_on_links(fault: FaultSpec, script: Script) -> str:
 
 def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     """Mistakes in its source: a command, or what runs already."""
-    is_attached = plan.fleet.kind == "processes"
-    if is_attached and not getattr(plan.fleet.settings, "is_script", False):
-        text = "is missing: name the process of the training by `pid` or `pattern`"
-        yield ("fleet", "pid"), text
+    key = _ATTACHED.get(plan.fleet.kind)
+    is_attached = key is not None
+    if key is not None and not getattr(plan.fleet.settings, "is_script", False):
+        yield ("fleet", key), "is missing: it names what of the training is a worker"
+    if plan.fleet.kind in ("compose", "namespace") and script.reads_files:
+        text = "is a place on this machine, and these workers are elsewhere: read their output"
+        yield ("training", "script", "from"), text
     if not is_attached and not script.command:
         yield ("training", "script", "command"), "is empty: write what starts a worker"
     if is_attached and script.ports:
@@ -122,7 +131,7 @@ def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
 def doubtful_of_script(plan: FaultPlan) -> Iterator[str]:
     """Likely mistakes about a script."""
     script = plan.training.script
-    if script is None or plan.fleet.kind == "processes":
+    if script is None or plan.fleet.kind in _ATTACHED:
         return
     if FOLDER not in script.command:
         yield (

@@ -67,14 +67,24 @@ class Record:
             kind, which = "pattern", pattern
         elif self.setting("fleet.pid"):
             kind, which = "pid", "PID"
-        return f"chaoslab attach {quote(f'{kind}:{which}' if which else f'{kind}')} {self.plan}"
+        words = [f"{kind}:{which}" if which else f"{kind}"]
+        services = self._value("fleet.services")
+        for service in services if isinstance(services, list) else ():
+            words += ["--service", str(service)]
+        if selector := self.setting("fleet.selector"):
+            words += ["--selector", selector]
+        return f"chaoslab attach {' '.join(map(quote, words))} {self.plan}"
 
     def setting(self, key: str) -> str | None:
-        """The plan's value of a dotted key; None if it has none."""
+        """The plan's value of a dotted key as text; None if it has none."""
+        found = self._value(key)
+        return None if found is None else str(found)
+
+    def _value(self, key: str) -> Tree:
         found: Tree = dict(self.settings)
         for name in key.split("."):
             found = found.get(name) if isinstance(found, dict) else None
-        return None if found is None else str(found)
+        return found
 
 
 def hint(finding: Finding, record: Record, stderr: Mapping[str, str] = MappingProxyType({})) -> str:

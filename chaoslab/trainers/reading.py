@@ -230,6 +230,11 @@ def plain(line: bytes) -> str:
     return text.rstrip()[:MAX_CHARACTERS]
 
 
+def plain_lines(text: bytes) -> list[str]:
+    """The same of each line that is not empty, the states of a progress bar included."""
+    return [plain(line) for line in text.replace(b"\r", b"\n").split(b"\n") if line.strip()]
+
+
 # ---------------------------------------------------------------- a line
 
 _CONTROL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.fleet.attached.found import Command, Found
+from chaoslab.fleet.attached.found import Command, Found, of_script
 from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Role
 from chaoslab.prepare.attach import Target, attached
@@ -83,3 +83,43 @@ def test_a_namespace_stays_that_of_the_context_in_which_it_was_found(
     assert named.named() == named
     assert Target.of("namespace:day@prod-eu").named() == Target.of("namespace:day@prod-eu")
     assert Target.of("compose:day").named() == Target.of("compose:day")
+
+
+def test_a_service_or_labels_name_a_training_of_the_users_own() -> None:
+    service = Target.of("compose:day", ("trainer", "other"))
+    assert service.settings == Compose(project="day", services=("trainer", "other"))
+    assert service.words == "compose:day --service trainer --service other"
+    pods = Target.of("namespace:day", selector="app=trainer,tier in (a, b)")
+    assert pods.settings == Namespace(namespace="day", selector="app=trainer,tier in (a, b)")
+    assert service.is_script
+    assert pods.is_script
+    with pytest.raises(PlanError, match="--service"):
+        Target.of("namespace:day", ("trainer",))
+    with pytest.raises(PlanError, match="--selector"):
+        Target.of("compose:day", selector="app=trainer")
+
+
+@pytest.mark.parametrize(("fault", "is_refused"), [
+    ("process.kill", True), ("process.pause", True), ("pod.delete", False),
+])  # fmt: skip
+def test_a_first_process_cannot_be_signalled_from_inside(
+    tmp_path: Path, fault: str, *, is_refused: bool
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "version: 1\nname: a\nbaseline: {}\ntwin: false\n"
+        "training: {script: {preset: chaoslab, restarts: supervisor}}\n"
+        "fleet: {kind: namespace, namespace: day, selector: app=a}\n"
+        f"faults: [{{fault: {fault}, target: {{workers: 1}}, at: {{time: 1s}}, for: 1s}}]\n"
+    )
+    nodes = [of_script(f"worker-{rank}", "pod", "a", is_first=rank == 1) for rank in (0, 1)]
+    target = Target.of("namespace:day", selector="app=a")
+    asked = Asked(plan=str(plan), settings=())
+    if is_refused:
+        with pytest.raises(PlanError, match=rf"{fault}.* worker-1"):
+            attached(asked, target, nodes)
+        return
+    found, _ = decode(attached(asked, target, nodes))
+    assert found.training.script is not None
+    assert found.training.script.workers == 2
+    assert found.training.script.restarts == "supervisor"

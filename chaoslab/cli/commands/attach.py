@@ -15,7 +15,15 @@ import click
 from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.attached_gate import write_attached_gate
 from chaoslab.cli.commands.listener_options import Listening, listener_options
-from chaoslab.cli.commands.options import gate_options, refuse_unknown, seed_option, set_option
+from chaoslab.cli.commands.options import (
+    bundled,
+    gate_options,
+    refuse_unknown,
+    seed_option,
+    selector_option,
+    service_option,
+    set_option,
+)
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -43,10 +51,12 @@ from chaoslab.prepare.plans import Asked, prepare
         "chaoslab attach processes:4711 my_plan.yaml --yes --fail-on unknown",
         "chaoslab attach pid:4711 --write gate.yaml",
         "chaoslab attach 'pattern:torchrun .*train.py' gate.yaml --yes",
+        "chaoslab attach compose:my-project --service trainer --write gate.yaml",
+        "chaoslab attach namespace:team --selector app=trainer gate.yaml",
         "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
     ),
 )
-@click.argument("target")
+@bundled("target", Target.of, click.argument("target"), service_option, selector_option)
 @click.argument("plan", required=False)
 @set_option
 @seed_option
@@ -67,7 +77,7 @@ from chaoslab.prepare.plans import Asked, prepare
 def command(  # noqa: PLR0913  # one for each group of options
     context: click.Context,
     *,
-    target: str,
+    target: Target,
     plan: str | None,
     settings: tuple[str, ...],
     seed: int | None,
@@ -86,7 +96,8 @@ def command(  # noqa: PLR0913  # one for each group of options
     project; or `namespace:NAME`, the pods of a Kubernetes namespace by kubectl's current context,
     `namespace:NAME@CONTEXT` by another one. A training of your own on this machine is `pid:PID`,
     its launcher or its only process, or `pattern:REGEX`, which its command line matches, or that
-    of each of its workers. Without PLAN its nodes are listed and nothing is done to them.
+    of each of its workers; in containers or pods it is named by --service or --selector. Without
+    PLAN its nodes are listed and nothing is done to them.
 
     Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
     moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
@@ -97,16 +108,16 @@ def command(  # noqa: PLR0913  # one for each group of options
 
     Exit codes are those of `chaoslab run`.
     """
-    found = Target.of(target).named()
-    nodes = found.find()
+    target = target.named()
+    nodes = target.find()
     if plan is None or file is not None:
         if plan is not None:
             raise PlanError("--write makes a plan: name none beside it")
         if file is not None:
-            write_attached_gate(found, nodes, target, file)
+            write_attached_gate(target, nodes, file)
         _print_nodes(nodes, target, file, as_json=as_json)
         return
-    asked = attached(Asked(plan=plan, settings=settings, seed=seed), found, nodes)
+    asked = attached(Asked(plan=plan, settings=settings, seed=seed), target, nodes)
     prepared = prepare(asked)
     refuse_unknown(gate, prepared.plan)
     if not is_begun:
@@ -133,19 +144,30 @@ def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
         context.exit(ExitCode.REFUSED)
 
 
-def attached_to(target: str | None, asked: Asked) -> tuple[Asked, Sequence[Found]]:
+def target_of(target: str | None, services: tuple[str, ...], selector: str) -> Target | None:
+    """The training that runs already; None where a plan starts one."""
+    if target is not None:
+        return Target.of(target, services, selector)
+    if services or selector:
+        raise PlanError("--service and --selector name a training that runs: also write --attach")
+    return None
+
+
+def attached_to(target: Target | None, asked: Asked) -> tuple[Asked, Sequence[Found]]:
     """The same plan on an attached training, with its nodes; as it was without a target."""
     if target is None:
         return asked, ()
     if asked.fleet is not None:
-        raise PlanError(f"--fleet {asked.fleet} starts a training, --attach {target} takes one: "
+        raise PlanError(f"--fleet {asked.fleet} starts a training, --attach takes one: "
                         "use one of them")  # fmt: skip
-    found = Target.of(target).named()
-    nodes = found.find()
-    return attached(replace(asked, fleet=None), found, nodes), nodes
+    target = target.named()
+    nodes = target.find()
+    return attached(replace(asked, fleet=None), target, nodes), nodes
 
 
-def _print_nodes(nodes: Sequence[Found], target: str, plan: Path | None, *, as_json: bool) -> None:
+def _print_nodes(
+    nodes: Sequence[Found], target: Target, plan: Path | None, *, as_json: bool
+) -> None:
     if as_json:
         print_json(
             [{"node": one.name, "role": one.role.value, "where": one.where} for one in nodes]
@@ -160,4 +182,4 @@ def _print_nodes(nodes: Sequence[Found], target: str, plan: Path | None, *, as_j
         plan_and_use = "--write gate.yaml", "a plan for it, from what it has printed"
     else:
         plan_and_use = shlex.quote(str(plan)), "one worker is killed and restarted"
-    advise(f"chaoslab attach {shlex.quote(target)} {plan_and_use[0]}", plan_and_use[1])
+    advise(f"chaoslab attach {target.words} {plan_and_use[0]}", plan_and_use[1])

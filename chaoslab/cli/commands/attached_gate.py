@@ -13,27 +13,30 @@ from typing import Final
 from chaoslab.cli.commands.init_script import filled, quoted
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.attached.found import Found
-from chaoslab.fleet.attached.script_search import printed
 from chaoslab.fleet.base import Role
 from chaoslab.prepare.attach import Target
 from chaoslab.prepare.script_sample import recognized
 
 _TEMPLATE: Final = "attached_gate.yaml"
+_KILLED: Final = "process.kill               # SIGKILL to the whole process tree"
+_EVICTED: Final = """pod.delete                 # no signal from inside ends a first process
+    how: evict                        # its owner makes another pod once this one has ended"""
 
 
-def write_attached_gate(found: Target, nodes: Sequence[Found], target: str, file: Path) -> None:
+def write_attached_gate(target: Target, nodes: Sequence[Found], file: Path) -> None:
     """Write the plan. PlanError if the training is chaoslab's own, if nothing that it has printed
     is progress, or if there is such a file.
     """
-    if not found.is_script:
-        raise PlanError(f"--write is for a training of your own, and {target} is chaoslab's: "
+    if not target.is_script:
+        raise PlanError(f"--write is for a training of your own, and {target.words} is chaoslab's: "
                         "name a plan such as kill_half")  # fmt: skip
     workers = sum(node.role is Role.LEARNER for node in nodes)
-    keys = {"workers": workers, **recognized(printed(nodes), workers)}
+    keys = {"workers": workers, **recognized(target.settings.printed(nodes), workers)}
+    has_first = any(node.is_first for node in nodes)
     text = filled(
         _TEMPLATE,
         {
-            "TARGET": shlex.quote(target),
+            "TARGET": target.words,
             "FILE": shlex.quote(str(file)),
             "NAME": re.sub(r"\W", "_", file.stem) or "gate",
             "SCRIPT": "\n".join(
@@ -41,6 +44,8 @@ def write_attached_gate(found: Target, nodes: Sequence[Found], target: str, file
                 for key, one in keys.items()
             ),
             "ALIVE": str(max(0, workers - 1)),
+            "FAULT": _EVICTED if has_first else _KILLED,
+            "RESTARTS": "supervisor" if target.kind == "namespace" else "chaoslab",
         },
     )
     try:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.attach import attached_to, confirm
+from chaoslab.cli.commands.attach import attached_to, confirm, target_of
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.live_options import Serving, live_options, login
-from chaoslab.cli.commands.options import plan_options
+from chaoslab.cli.commands.options import bundled, plan_options, selector_option, service_option
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -48,6 +48,7 @@ from chaoslab.gameday.sealing import draw, drawn_from
 from chaoslab.gameday.terminal import Printed, is_at_hand
 from chaoslab.plan.file import resolved_yaml
 from chaoslab.plan.model import FaultPlan, Injection
+from chaoslab.prepare.attach import Target
 from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
 from chaoslab.record.history import History
@@ -88,10 +89,15 @@ CHARTER_MD = "charter.md"
 @click.option("--as-plan", metavar="FILE", default=None, type=click.Path(path_type=Path),
               help="Write what was done in a game-day on record as a plan; start nothing. PLAN is "
                    "its run: a path, `latest`, or the beginning of its id.")  # fmt: skip
-@click.option("--attach", "target", metavar="TARGET", default=None,
-              help="On a training that runs already, and goes on afterwards: `processes`, "
-                   "`processes:PID`, `compose:PROJECT` or `namespace:NAME`, as for "
-                   "`chaoslab attach`.")  # fmt: skip
+@bundled(
+    "target",
+    target_of,
+    click.option("--attach", "target", metavar="TARGET", default=None,
+                 help="On a training that runs already, and goes on afterwards: a TARGET of "
+                      "`chaoslab attach`."),
+    service_option,
+    selector_option,
+)  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @live_options
 @listener_options
@@ -106,7 +112,7 @@ def command(  # noqa: PLR0913  # one for each option
     is_charter: bool,
     script: str | None,
     as_plan: Path | None,
-    target: str | None,
+    target: Target | None,
     is_begun: bool,
     serving: Serving,
     listening: Listening,

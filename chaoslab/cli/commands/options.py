@@ -77,6 +77,18 @@ plan_options = bundled(
 )
 
 
+# ---------------------------------------------------------------- a training that runs already
+
+service_option = click.option(
+    "--service", "services", multiple=True, metavar="NAME",
+    help="A training of your own: the containers of this service of the project; repeatable.",
+)  # fmt: skip
+selector_option = click.option(
+    "--selector", default="", metavar="LABELS",
+    help="A training of your own: the pods with these labels, such as app=trainer.",
+)  # fmt: skip
+
+
 # ---------------------------------------------------------------- which verdict exits with 0
 
 

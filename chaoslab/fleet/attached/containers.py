@@ -1,6 +1,7 @@
 """Attached nodes that are containers of a Docker Compose project.
 
-    com.docker.compose.project=NAME ─► containers that run chaoslab's programs ─► Found
+    com.docker.compose.project=NAME ─┬─ containers that run chaoslab's programs ──► Found
+                                     └─ those of services: workers of a script ───► Found
     the engine's log of a container ─► a thread ─► the bytes that `read` takes
 
 The engine keeps what a container printed, by any of its logging drivers that can be read.
@@ -10,7 +11,7 @@ import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Self
@@ -19,11 +20,12 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.attached.fleet import AttachedFleet
-from chaoslab.fleet.attached.found import Found, command_of, training_of
+from chaoslab.fleet.attached.found import Found, command_of, of_script, training_of
 from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
 from chaoslab.fleet.attached.restoring_containers import connect, restore
+from chaoslab.fleet.attached.settings import Compose
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
@@ -34,18 +36,28 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
 from chaoslab.fleet.protocols import Disconnectable
+from chaoslab.trainers.reading import Patterns, plain_lines
 from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
+SERVICE: Final = "com.docker.compose.service"
+_TAIL_LINES: Final = 2000
+"""Last lines of a container from which the patterns of a script are recognised."""
 _ASK_S: Final = 0.5
 """Interval of the final questions to the engine about a container that prints no more."""
 _ENDED_S: Final = 10.0
 """Longest time from the end of a container's output to its own end."""
 
 
-def find(engine: Engine, project: str) -> Sequence[Found]:
+def find(engine: Engine, which: Compose) -> Sequence[Found]:
     """The nodes of a Compose project that run; AbilityError if they are no training."""
+    if which.is_script:
+        return _workers(engine, which.project, which.services)
+    return _training(engine, which.project)
+
+
+def _training(engine: Engine, project: str) -> Sequence[Found]:
     nodes = []
     for name in sorted(engine.names({PROJECT: project})):
         command = command_of(engine.made_as(name).command)
@@ -61,6 +73,32 @@ def find(engine: Engine, project: str) -> Sequence[Found]:
             )
     none = "none of its containers runs a syncer or learner; `docker compose ls` lists projects"
     return training_of(nodes, f"compose:{project}", none)
+
+
+def _workers(engine: Engine, project: str, services: Sequence[str]) -> Sequence[Found]:
+    """The containers of these services, in the order of the numbers in their names."""
+    workers: list[Found] = []
+    for service in services:
+        names = engine.names({PROJECT: project, SERVICE: service})
+        running = [name for name in names if engine.inspect(name).is_alive]
+        if not running:
+            there = sorted({one[SERVICE] for one in engine.names({PROJECT: project}).values()
+                            if SERVICE in one})  # fmt: skip
+            raise AbilityError(
+                f"compose:{project}: no container of the service {service!r} runs; its services: "
+                f"{', '.join(there) or 'none'}"
+            )
+        for name in sorted(running, key=lambda name: (len(name), name)):
+            workers.append(of_script(f"worker-{len(workers)}", f"container {name}", name))
+    return workers
+
+
+def printed(engine: Engine, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+    """The last lines that each node has printed."""
+    return {
+        node.name: plain_lines(engine.said(node.handle, last=_TAIL_LINES).encode())
+        for node in nodes
+    }
 
 
 def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> ContainerRecipe:
@@ -118,7 +156,9 @@ class AttachedContainer(EngineContainer, AttachedNode):
         """Follow the log until it ends, on a thread and a connection of its own."""
         try:
             with closing(Engine.connect(self.engine.url)) as engine:
-                for chunk in engine.printed(self.name, since_s=since_s, follow=True):
+                for chunk in engine.printed(
+                    self.name, since_s=since_s, follow=True, with_errors=bool(self.spec.reads)
+                ):
                     if self._is_closing:
                         return
                     self._chunks.put(chunk)
@@ -203,16 +243,16 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         *,
         undo_log: UndoLog,
         engine: Engine,
-        project: str,
+        settings: Compose,
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
-        restarts: bool = True,
+        reads: Patterns | None = None,
     ) -> None:
         super().__init__(
-            run_directory, clock,
-            undo_log=undo_log, node_links=node_links, learners=learners, restarts=restarts,
+            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+            restarts=settings.restarts, reads=reads,
         )  # fmt: skip
-        self._engine, self._project = engine, project
+        self._engine, self._settings = engine, settings
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
         """Node by the id of its container."""
@@ -243,11 +283,12 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         return news(self._arrivals, self._troubles, is_open=self._is_open)
 
     def _find(self) -> Sequence[Found]:
-        return find(self._engine, self._project)
+        return find(self._engine, self._settings)
 
     def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
         """Identity by its project and its engine, independent of the way to the engine."""
-        return f"compose {self._engine.facts().get('ID') or self._engine.url} {self._project}"
+        engine = self._engine.facts().get("ID") or self._engine.url
+        return f"compose {engine} {self._settings.project}"
 
     def _recipe(self, found: Found) -> bytes:
         recipe = recipe_of(self._engine, found, is_ours_to_start=self._restarts)
@@ -257,6 +298,8 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
 
     def _adopted(self, spec: NodeSpec, found: Found) -> AttachedContainer:
         since_s = clock_s(self._engine)
+        if spec.reads is not None:
+            return self._life(spec, 1, since_s)
         past = past_of(self._engine, found, since_s)
         past.require_complete(spec.name, spec.role)
         return self._life(spec, past.incarnation or 1, since_s, past)

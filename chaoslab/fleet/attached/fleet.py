@@ -32,6 +32,7 @@ from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Attached
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.base import UndoLog
 
 _BLINK_S: Final = 0.02
@@ -61,13 +62,14 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
         restarts: bool = True,
+        reads: Patterns | None = None,
     ) -> None:
         """`learners`: names of those that a plan asks for; none: all that there are. `restarts`:
-        whether nodes that end are started here.
+        whether nodes that end are started here. `reads`: the lines of a script.
 
         What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.
         """
-        self._learners, self._restarts = learners, restarts
+        self._learners, self._restarts, self._reads = learners, restarts, reads
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links, _no_driver)
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
@@ -126,6 +128,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
                 command=(),
                 private_files={RECIPE: self._recipe(found)},
                 labels=labels.get(found.name, {}),
+                reads=self._reads,
             )
             for found in nodes
         ]

@@ -56,15 +56,40 @@ class Found:
     handle: str
     """Handle for finding it again: a pid, or the name of a container."""
     command: Command
+    is_first: bool = False
+    """Whether it is the first process of its container, which no signal from inside ends."""
 
 
 @runtime_checkable
 class FindsNodes(Protocol):
     """Settings of a fleet whose nodes run already."""
 
-    def find(self) -> Sequence[Found]:
-        """Syncer and learners. AbilityError if there are none."""
+    @property
+    def is_script(self) -> bool:
+        """Whether the training is the user's own."""
         ...
+
+    def find(self) -> Sequence[Found]:
+        """Syncer and learners, or launcher and workers. AbilityError if there are none."""
+        ...
+
+    def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+        """The last lines that each node of a script has printed, as far as they can be read."""
+        ...
+
+
+def of_script(
+    name: str, where: str, handle: str, role: Role = Role.LEARNER, *, is_first: bool = False
+) -> Found:
+    """A node of a training of the user's own, whose command line says nothing."""
+    return Found(
+        name=name,
+        role=role,
+        where=where,
+        handle=handle,
+        command=Command(role=role),
+        is_first=is_first,
+    )
 
 
 def command_of(words: Sequence[str]) -> Command | None:

@@ -1,6 +1,7 @@
 """Program that runs in a pod of an attached training: finds its node, signals it, shows its state.
 
     python3 -I -S -c SOURCE find                      {"nodes": [{"pid", "ticks", "words", …}]}
+                            find main                 the same of a program that is not chaoslab's
                             show PID TICKS            {"state", "cpu_ticks", "pages", "stopped"}
                             send PID TICKS NAME all   the same, and "is_dead"; to all of its tree
                             send PID TICKS NAME main  {"is_sent"}: not if it would die of it
@@ -17,6 +18,7 @@ import sys
 import time
 
 MODULES = ("chaoslab.diloco.syncer", "chaoslab.diloco.learner")
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 _TRIES, _PAUSE_S = 200, 0.005
 _DYING_TRIES, _DYING_S = 60, 0.005
 _STOPPED = "Tt"
@@ -27,7 +29,10 @@ _HAS_HANDLER = ("USR1", "USR2")
 def main(words: list[str]) -> int:
     """Do what the words say; exit status 0."""
     try:
-        said: dict[str, object] = {"nodes": find()} if words[0] == "find" else _of_one(words)
+        if words[0] == "find":
+            said: dict[str, object] = {"nodes": find_main() if words[1:] else find()}
+        else:
+            said = _of_one(words)
     except OSError as error:
         said = {"refused": str(error)}
     sys.stdout.write(json.dumps(said) + "\n")
@@ -68,10 +73,39 @@ def find() -> list[object]:
         parent = every.get(parent_of(pid), [])
         begun = [other for child, other in nodes.items() if parent_of(child) == pid]
         is_starter = any(words != other and words[-len(other) :] == other for other in begun)
-        if parent != words and not is_starter and (seen := stat(pid)):
-            found.append({"pid": pid, "ticks": int(seen[19]), "words": words,
-                          "stopped": stopped(pid)})  # fmt: skip
+        if parent != words and not is_starter:
+            found += described(pid, words)
     return found
+
+
+def find_main() -> list[object]:
+    """The first program of this container that does not only wait for another one."""
+    every = {pid: words for pid in pids() if not is_elsewhere(pid) and (words := cmdline(pid))}
+    roots = [pid for pid in every if parent_of(pid) not in every and os.getpid() not in tree(pid)]
+    oldest = sorted((int(seen[19]), pid) for pid in roots if (seen := stat(pid)))
+    if not oldest:
+        return []
+    main_pid = oldest[0][1]
+    while True:
+        below = [pid for pid in every if parent_of(pid) == main_pid]
+        if len(below) != 1 or not only_waits(every[main_pid], every[below[0]]):
+            return described(main_pid, every[main_pid])
+        main_pid = below[0]
+
+
+def only_waits(words: list[str], inner: list[str]) -> bool:
+    """Whether a command is a shell's, or ends with the one that it has started."""
+    return os.path.basename(words[0]).lstrip("-") in SHELLS or (
+        len(words) > len(inner) and words[-len(inner) :] == inner
+    )
+
+
+def described(pid: int, words: list[str]) -> list[object]:
+    """A process for `find`; none if it is gone."""
+    seen = stat(pid)
+    if not seen:
+        return []
+    return [{"pid": pid, "ticks": int(seen[19]), "words": words, "stopped": stopped(pid)}]
 
 
 def send_to_main(pid: int, name: str) -> bool:

@@ -78,18 +78,48 @@ _Running: TypeAlias = tuple[Mapping[str, Json], PodState, str]
 
 
 class PodSearch:
-    """Looks for nodes, any number of times."""
+    """Looks for nodes of chaoslab's own training, any number of times."""
+
+    selector = ""
+    """Labels of the pods that may have one."""
+    _find: tuple[str, ...] = ("find",)
+    """What `pod_program` is asked for."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._known: dict[str, NodePod] = {}
         """Pods by id of the container."""
 
+    def _containers(self, pod: Mapping[str, Json]) -> Iterator[str]:
+        """Names of the containers of a pod that may run a node."""
+        for container in mappings(pod, "spec", "containers"):
+            words = [*_listed(container, "command"), *_listed(container, "args")]
+            if any(_PACKAGE in str(word) for word in words):
+                yield str(container.get("name"))
+
+    def _command(self, pod: Mapping[str, Json], words: Sequence[str]) -> Command | None:  # noqa: ARG002
+        """The node of a process that was found in a pod."""
+        return command_of(words)
+
     def look(self) -> Sequence[NodePod]:
         """The nodes that run now. FleetError: what may be one cannot be looked into."""
         running = tuple(self._running())
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return [node for node in pool.map(self._node, running) if node is not None]
+
+    def training(self) -> tuple[Sequence[NodePod], Sequence[Found]]:
+        """The nodes that run now, and the same as any attached training has them.
+
+        AbilityError if they are no training, or it cannot be broken.
+        """
+        try:
+            nodes = self.look()
+        except FleetError as error:
+            raise AbilityError(f"namespace:{self._cluster.namespace}: {error}") from error
+        return nodes, self._found(nodes, self._cluster.namespace)
+
+    def _found(self, nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
+        return found_of(nodes, namespace)
 
     def replacement(self, before: NodePod) -> NodePod | None:
         """The next life of a node; None: it does not run. FleetError as of `look`."""
@@ -123,11 +153,11 @@ class PodSearch:
 
     def _running(self, first: str = "", *, is_deleted: bool = False) -> Iterator[_Running]:
         """Containers that run and may have a node."""
-        pods = self._cluster.list(PODS, "")[0]
+        pods = self._cluster.list(PODS, self.selector)[0]
         for pod in sorted(pods, key=lambda one: mapping(one, "metadata").get("name") != first):
             if LABEL_RUN in mapping(pod, "metadata", "labels"):
                 continue
-            for container in _candidates(pod):
+            for container in self._containers(pod):
                 state = state_of(pod_of(pod), container)
                 runs = state.has_started and not state.has_ended
                 if runs and state.is_deleted == is_deleted:
@@ -144,14 +174,14 @@ class PodSearch:
         self, pod: Mapping[str, Json], state: PodState, container: str
     ) -> NodePod | None:
         """Node of a container; None while it runs none. FleetError if it runs several."""
-        asked = _listed(_asked(self._cluster, state.name, container, "find"), "nodes")
+        asked = _listed(_asked(self._cluster, state.name, container, *self._find), "nodes")
         nodes = []
         for one in asked:
-            command = command_of([str(word) for word in _listed(one, "words")])
+            command = self._command(pod, [str(word) for word in _listed(one, "words")])
             if command is not None:
                 nodes.append(NodePod(
                     command=command, state=state, container=container,
-                    pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=_owner(pod),
+                    pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=owner_of(pod),
                     was_stopped=bool(_listed(one, "stopped")),
                     is_started_again=mapping(pod, "spec").get("restartPolicy") != "Never",
                 ))  # fmt: skip
@@ -164,16 +194,8 @@ class PodSearch:
         return nodes[0] if nodes else None
 
 
-def find(cluster: Cluster) -> Sequence[Found]:
-    """Training in a namespace; AbilityError if there is none, or it cannot be broken."""
-    try:
-        return found_of(PodSearch(cluster).look(), cluster.namespace)
-    except FleetError as error:
-        raise AbilityError(f"namespace:{cluster.namespace}: {error}") from error
-
-
 def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
-    """The same as any attached training has them; AbilityError as of `find`."""
+    """The same as any attached training has them; AbilityError if they are none."""
     for node in nodes:
         if node.pid == 1:
             raise AbilityError(
@@ -181,11 +203,7 @@ def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
                 "kernel keeps from being killed or stopped from inside: set "
                 "`shareProcessNamespace: true` in the spec of the pod"
             )
-        if not node.owner and not node.is_started_again:
-            raise AbilityError(
-                f"nothing would start {node.name} again after a fault: pod {node.pod} has "
-                "`restartPolicy: Never` and no owner, such as a StatefulSet"
-            )
+        require_restarts(node)
     found = [
         Found(
             name=node.name,
@@ -202,6 +220,15 @@ def found_of(nodes: Sequence[NodePod], namespace: str) -> Sequence[Found]:
         f"`kubectl -n {namespace} get pods` lists its pods"
     )
     return training_of(found, f"namespace:{namespace}", none)
+
+
+def require_restarts(node: NodePod) -> None:
+    """AbilityError if nothing would start it again after a fault."""
+    if not node.owner and not node.is_started_again:
+        raise AbilityError(
+            f"nothing would start {node.name} again after a fault: pod {node.pod} has "
+            "`restartPolicy: Never` and no owner, such as a StatefulSet"
+        )
 
 
 def ask(cluster: Cluster, node: NodePod, do: str, *words: str) -> Mapping[str, Json]:
@@ -245,15 +272,7 @@ def _asked(cluster: Cluster, pod: str, container: str, *words: str) -> Mapping[s
     return answer
 
 
-def _candidates(pod: Mapping[str, Json]) -> Iterator[str]:
-    """Names of containers that may run a node."""
-    for container in mappings(pod, "spec", "containers"):
-        words = [*_listed(container, "command"), *_listed(container, "args")]
-        if any(_PACKAGE in str(word) for word in words):
-            yield str(container.get("name"))
-
-
-def _owner(pod: Mapping[str, Json]) -> str:
+def owner_of(pod: Mapping[str, Json]) -> str:
     """Owner of a pod, without the part of a Deployment's that differs for each template."""
     metadata = mapping(pod, "metadata")
     template = mapping(metadata, "labels").get("pod-template-hash")

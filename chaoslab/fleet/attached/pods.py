@@ -29,9 +29,10 @@ from chaoslab.fleet.attached.lease import Lease
 from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.pod_log import PodLog, past_of
-from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, found_of, stopped
+from chaoslab.fleet.attached.pod_search import NodePod, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe, written
 from chaoslab.fleet.attached.restoring_pods import restore, resume
+from chaoslab.fleet.attached.worker_pods import search_of
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
@@ -46,6 +47,7 @@ from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
+from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.base import UndoLog
 
 _LAST_LINES_S: Final = 0.3
@@ -251,14 +253,20 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
         *,
         undo_log: UndoLog,
         cluster: Cluster,
+        selector: str = "",
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
+        reads: Patterns | None = None,
     ) -> None:
+        """`selector`: labels of the pods of a script, whose output is read by the patterns
+        `reads`.
+        """
         super().__init__(
             run_directory, clock,
             undo_log=undo_log, node_links=node_links, learners=learners, restarts=False,
+            reads=reads,
         )  # fmt: skip
-        self._cluster, self._search = cluster, PodSearch(cluster)
+        self._cluster, self._search = cluster, search_of(cluster, selector)
         self._lease = Lease(cluster, self._place.run_directory, undo_log)
         self._nodes: dict[str, NodePod] = {}
         """The newest life of each node that was found."""
@@ -281,8 +289,7 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
         return news(self._arrivals, self._troubles, is_open=self._is_open)
 
     def _find(self) -> Sequence[Found]:
-        nodes = self._search.look()
-        found = found_of(nodes, self._cluster.namespace)
+        nodes, found = self._search.training()
         self._nodes = {node.name: node for node in nodes}
         return found
 
@@ -313,6 +320,7 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
             context=self._cluster.context,
             namespace=self._cluster.namespace,
             pod=found.handle,
+            selector=self._search.selector,
         )
         self._recipes[found.name] = recipe
         return written(recipe)
@@ -320,6 +328,8 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
     def _adopted(self, spec: NodeSpec, found: Found) -> AttachedPod:
         node, position = self._nodes[found.name], LogPosition()
         past = past_of(self._cluster, node, position)
+        if spec.reads is not None:
+            return self._life(spec, 1, position)
         past.require_complete(
             spec.name, spec.role,
             "the kubelet keeps a part of a log (containerLogMaxSize): start it again by `kubectl "

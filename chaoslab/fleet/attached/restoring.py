@@ -93,6 +93,8 @@ class PodRecipe:
     namespace: str
     pod: str
     """Pod in which it was found; searched first."""
+    selector: str = ""
+    """Labels of the pods of a script, whose programs do not say which worker they are."""
 
 
 Recipe: TypeAlias = ProcessRecipe | ContainerRecipe | PodRecipe

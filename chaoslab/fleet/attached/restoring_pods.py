@@ -14,8 +14,9 @@ from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.attached.pod_log import look
-from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, ask, stopped
+from chaoslab.fleet.attached.pod_search import NodePod, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe
+from chaoslab.fleet.attached.worker_pods import search_of
 from chaoslab.fleet.kubernetes.cleanup import connect_again
 from chaoslab.fleet.kubernetes.cluster import Cluster
 
@@ -84,4 +85,8 @@ def resume(cluster: Cluster, node: NodePod) -> Mapping[str, Json]:
 def _found(recipe: PodRecipe) -> Iterator[tuple[Cluster, Sequence[NodePod]]]:
     connected = connect_again(recipe.server, recipe.context, recipe.namespace)
     with closing(connected) as cluster:
-        yield cluster, PodSearch(cluster).named(recipe.node, first=recipe.pod)
+        search = search_of(cluster, recipe.selector)
+        if recipe.selector:  # whose worker a pod is, only its run knew: all of them are to go on
+            yield cluster, search.look()
+        else:
+            yield cluster, search.named(recipe.node, first=recipe.pod)

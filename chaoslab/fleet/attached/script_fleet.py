@@ -66,7 +66,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
             run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
             restarts=reading.restarts != "supervisor",
         )  # fmt: skip
-        self._which, self._reading = which, reading
+        self._which, self._reading, self._reads = which, reading, reading.patterns
 
     def _find(self) -> Sequence[Found]:
         return find(self._which, max(1, len(self._learners)))
@@ -104,7 +104,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
             raise unreadable(found)
 
     def _enlisted(self, specs: Sequence[NodeSpec]) -> Sequence[NodeSpec]:
-        first, *others = [replace(spec, reads=self._reading.patterns) for spec in specs]
+        first, *others = specs
         if first.role is Role.LAUNCHER:
             is_again = self._reading.restarts == "itself"
             first = replace(first, launches=tuple(others), restarts=is_again)

@@ -19,7 +19,8 @@ import psutil
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.process_identity import Identity, identify
 from chaoslab.core.process_tree import children
-from chaoslab.fleet.attached.found import Command, Found
+from chaoslab.fleet.attached.found import Found, of_script
+from chaoslab.fleet.attached.pod_program import only_waits
 from chaoslab.fleet.attached.processes import files_of, of_others
 from chaoslab.fleet.base import Role
 from chaoslab.fleet.nodes.worker_search import (
@@ -30,9 +31,8 @@ from chaoslab.fleet.nodes.worker_search import (
     ranked_below,
 )
 from chaoslab.plan.model import LAUNCHER
-from chaoslab.trainers.reading import plain
+from chaoslab.trainers.reading import plain_lines
 
-_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
 _SHOWN: Final = 5
 _TAIL_BYTES: Final = 256 << 10
 
@@ -105,7 +105,7 @@ def _last_lines(file: str) -> Sequence[str]:
             text = log.read(_TAIL_BYTES)
     except OSError:
         return ()
-    return [plain(line) for line in text.replace(b"\r", b"\n").split(b"\n") if line.strip()]
+    return plain_lines(text)
 
 
 def _beside(mains: Sequence[Identity], which: Which) -> Sequence[Found]:
@@ -125,13 +125,7 @@ def _beside(mains: Sequence[Identity], which: Which) -> Sequence[Found]:
 
 
 def _found(name: str, role: Role, one: Identity) -> Found:
-    return Found(
-        name=name,
-        role=role,
-        where=f"process {one.pid}: {_command(one)}",
-        handle=str(one.pid),
-        command=Command(role=role),
-    )
+    return of_script(name, f"process {one.pid}: {_command(one)}", str(one.pid), role)
 
 
 def _by_pid(which: Which) -> Identity:
@@ -184,8 +178,7 @@ def _innermost(one: Identity) -> Identity:
 
 def _only_waits(words: Sequence[str], inner: Sequence[str]) -> bool:
     """Whether its command is a shell's, or ends with the inner one."""
-    is_shell = bool(words) and os.path.basename(words[0]).lstrip("-") in _SHELLS
-    return is_shell or (len(words) > len(inner) and list(words[-len(inner) :]) == list(inner))
+    return bool(words) and only_waits(list(words), list(inner))
 
 
 def _command(one: Identity) -> str:

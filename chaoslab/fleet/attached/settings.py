@@ -3,11 +3,13 @@
 fleet: {kind: processes}                           ─► ProcessFleet
 fleet: {kind: compose, project: chaoslab-training} ─► ComposeFleet
 fleet: {kind: namespace, namespace: training}      ─► NamespaceFleet
+
+With `pid`, `pattern`, `services` or `selector` it is a training of the user's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -73,6 +75,12 @@ class Processes(_OfOthers):
             return script_search.find(script_search.Which(pid=self.pid, pattern=self.pattern))
         return processes.find(self.syncer)
 
+    def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+        """The last lines that each node has printed to a file."""
+        from chaoslab.fleet.attached import script_search  # noqa: PLC0415  # when needed
+
+        return script_search.printed(nodes)
+
     @property
     def is_script(self) -> bool:
         """Whether the training is the user's own."""
@@ -85,10 +93,14 @@ class Processes(_OfOthers):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compose(_OfOthers):
-    """A training in the containers of a Docker Compose project; nothing is created or removed."""
+    """A training in the containers of a Docker Compose project, chaoslab's or with `services` one
+    of your own (`training.script`); nothing is created or removed.
+    """
 
     project: str = "chaoslab-training"
     """Name of the project; docker/compose.yaml calls it like this."""
+    services: tuple[str, ...] = ()
+    """Services of a training of your own: each of their containers is a worker."""
     restarts: bool = True
     """Whether containers that a fault ended are started by chaoslab; false: only by others, which
     are waited for."""
@@ -97,38 +109,64 @@ class Compose(_OfOthers):
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        from chaoslab.fleet.attached.containers import find  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.attached import containers  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
 
         with closing(Engine.connect()) as engine:
-            return find(engine, self.project)
+            return containers.find(engine, self)
+
+    def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+        """The last lines that each container has printed."""
+        from chaoslab.fleet.attached import containers  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            return containers.printed(engine, nodes)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the training is the user's own."""
+        return bool(self.services)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the engine when a fleet is made."""
-        return ComposeFleets(
-            project=self.project, learners=tuple(request.learners), restarts=self.restarts
-        )
+        return ComposeFleets(settings=self, request=request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace(_OfOthers):
-    """A training in the pods of a Kubernetes namespace; their owner in the cluster starts nodes
-    again.
+    """A training in the pods of a Kubernetes namespace, chaoslab's or with `selector` one of your
+    own (`training.script`); their owner in the cluster starts nodes again.
     """
 
     namespace: str = ""
     """Name of the namespace; empty: that of the context."""
     context: str = ""
     """Context of the kubeconfig; empty: the current one, unless it looks like production."""
+    selector: str = ""
+    """Labels of the pods of a training of your own, as kubectl has them (`app=trainer`): each pod
+    is a worker."""
 
     kind: ClassVar[str] = "namespace"
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        from chaoslab.fleet.attached.pod_search import find  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.attached.worker_pods import search_of  # noqa: PLC0415  # lightkube
 
         with closing(connect(self.context, self.namespace)) as cluster:
-            return find(cluster)
+            return search_of(cluster, self.selector).training()[1]
+
+    def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:  # noqa: ARG002
+        """The last lines that each pod has printed."""
+        from chaoslab.fleet.attached.worker_pods import WorkerPods  # noqa: PLC0415  # lightkube
+
+        with closing(connect(self.context, self.namespace)) as cluster:
+            return WorkerPods(cluster, self.selector).printed()
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the training is the user's own."""
+        return bool(self.selector)
 
     def named(self) -> "Namespace":
         """The same by name, whatever the current context is later.
@@ -136,11 +174,11 @@ class Namespace(_OfOthers):
         AbilityError if that is none, or looks like production.
         """
         with closing(connect(self.context, self.namespace)) as cluster:
-            return Namespace(namespace=cluster.namespace, context=cluster.context)
+            return replace(self, namespace=cluster.namespace, context=cluster.context)
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made."""
-        return NamespaceFleets(settings=self, learners=tuple(request.learners))
+        return NamespaceFleets(settings=self, request=request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,9 +221,8 @@ class ProcessFleets:
 class ComposeFleets:
     """Makes the fleets of one plan; see `FleetFactory`."""
 
-    project: str
-    learners: Sequence[str]
-    restarts: bool
+    settings: Compose
+    request: FleetRequest
     kind: str = "compose"
 
     @property
@@ -202,10 +239,13 @@ class ComposeFleets:
         from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
 
+        settings, reading = self.settings, self.request.reading
+        if reading is not None:
+            settings = replace(settings, restarts=reading.restarts != "supervisor")
         return ComposeFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=self.learners, restarts=self.restarts, engine=Engine.connect(),
-            project=self.project,
+            learners=tuple(self.request.learners), engine=Engine.connect(), settings=settings,
+            reads=self.request.reads,
         )  # fmt: skip
 
 
@@ -214,7 +254,7 @@ class NamespaceFleets:
     """Makes the fleets of one plan; see `FleetFactory`."""
 
     settings: Namespace
-    learners: Sequence[str]
+    request: FleetRequest
     kind: str = "namespace"
 
     @property
@@ -238,7 +278,10 @@ class NamespaceFleets:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
 
+        settings = self.settings
         return NamespaceFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=self.learners, cluster=connect(self.settings.context, self.settings.namespace),
+            learners=tuple(self.request.learners), selector=settings.selector,
+            cluster=connect(settings.context, settings.namespace),
+            reads=self.request.reads,
         )  # fmt: skip

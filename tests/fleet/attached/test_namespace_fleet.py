@@ -17,7 +17,7 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.attached import fleet as fleet_module
 from chaoslab.fleet.attached import lease, pod_log, pod_program, pods, restoring_pods
-from chaoslab.fleet.attached.pod_search import PodSearch, ask, find, found_of
+from chaoslab.fleet.attached.pod_search import PodSearch, ask, found_of
 from chaoslab.fleet.attached.pods import NamespaceFleet
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
@@ -238,7 +238,7 @@ def test_nodes_of_one_container_cannot_be_told_apart(
     both = json.dumps({"nodes": [{"pid": 7, "ticks": 1, "words": one} for one in words]})
     monkeypatch.setattr(day, "exec", lambda *_, **__: both)
     with pytest.raises(AbilityError, match=r"syncer-pod .*a, b"):
-        find(cast("Cluster", day))
+        PodSearch(cast("Cluster", day)).training()
 
 
 def test_a_pod_of_which_nobody_makes_another_one_is_not_deleted(

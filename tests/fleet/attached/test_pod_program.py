@@ -104,3 +104,22 @@ def test_a_process_of_another_container_of_the_pod_is_left_out(
     )
     monkeypatch.setattr(pod_program, "read", cgroups.__getitem__)
     assert pod_program.is_elsewhere(7) is is_elsewhere
+
+
+def test_the_program_of_a_container_is_that_for_which_all_others_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
+    shell = ["sh", "-c", '"$@"; exit $?', "sh", *train]
+    with subprocess.Popen(shell, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"ready\n"
+            there = pod_program.tree(process.pid)
+            monkeypatch.setattr(pod_program, "pids", lambda: there)
+            (found,) = pod_program.find_main()
+        finally:
+            for pid in reversed(there):
+                os.kill(pid, signal.SIGKILL)
+    assert isinstance(found, dict)
+    assert (found["pid"], found["words"]) == (there[-1], train)

@@ -258,14 +258,16 @@ class Engine(Stores):
         since_s: float | None = None,
         until_s: float | None = None,
         follow: bool = False,
+        with_errors: bool = False,
     ) -> Iterator[bytes]:
         """Its standard output between two times of the engine's clock, from its log.
 
-        With `follow` also what it prints from now on, until it ends.
+        With `follow` also what it prints from now on, until it ends; `with_errors`: standard error,
+        too.
         """
         with self._asked(f"for the output of {container}"):
             yield from self._client.api.logs(
-                container, stdout=True, stderr=False, stream=True,
+                container, stdout=True, stderr=with_errors, stream=True,
                 follow=follow, since=since_s, until=until_s,
             )  # fmt: skip
 
