@@ -28,6 +28,10 @@ _LEFT_SHARE = 0.7
 _IDLE_SHARE = 0.1
 """Share of idle cores above which no process had to wait for a core."""
 _NAMED_MOST = 3
+_WITHOUT_TIME = frozenset(
+    {Code.BEGAN_ANEW, Code.RESUMED_FROM_OLDER, Code.RESUMED_OTHERWISE, Code.DIVERGED}
+)
+"""Failures by steps and losses alone: no lack of time has a worker go on from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +73,7 @@ def weighed(
     if has_passed and again is not Outcome.FAIL:
         return finding
     finding = _with_machine(finding, history)
-    has_failed = finding.outcome is Outcome.FAIL
+    has_failed = finding.outcome is Outcome.FAIL and not _WITHOUT_TIME & {*finding.codes}
     if has_passed or (has_failed and again not in {None, Outcome.FAIL}):
         otherwise = "would have failed" if has_passed else "would not have failed"
         return replace(

@@ -10,8 +10,8 @@ from chaoslab.checks.resume import Resume
 from chaoslab.checks.verdict import judge
 from chaoslab.core.payloads import (
     LineKind,
-    MachineSampled,
     Need,
+    PhaseEntered,
     StorageDamaged,
     StorageFilled,
     StorageFreed,
@@ -266,15 +266,23 @@ def test_a_pace_out_of_reach_is_that_of_a_baseline_with_all_cores_or_of_the_twin
 ) -> None:
     story = ScriptStory(twin=None if twin is None else run_at(twin, ScriptStory())).train(30)
     if is_full:
-        story.say(
-            MachineSampled(
-                window_s=1.0, cores=2, load_1m=4.0, own_cores=2.0, harness_cores=0.1,
-                others_cores=0.0, stolen_cores=0.0, idle_cores=0.0, waited_s=None,
-                throttled_s=None, cpu_pressure=None, io_pressure=None, memory_pressure=None,
-            )
-        )  # fmt: skip
+        story.sample()
     story.measure().train(5).kill("worker-0").train(3).heal("worker-0", at=30)
     assert Resume().judge(run_at(30, story).history()).codes == codes
+
+
+def test_a_busy_machine_excuses_no_resume_from_an_older_checkpoint() -> None:
+    """Reports of its time say nothing of a pace, and yet of which step a checkpoint is."""
+    story = ScriptStory(workers=1)
+    story.say(PhaseEntered(phase="baseline"))
+    story.train(30, saves=False).sample().measure().train(20, saves=False)
+    story.train(10, saves=False).sample(others_cores=1.9)
+    story.tell("worker-0", LineKind.SAVED, None).train(5, saves=False)
+    story.kill("worker-0").train(3).heal("worker-0", at=50).train(60, saves=False)
+    verdict = judge(story.end().history(), [])
+    (finding,) = (one for one in verdict.findings if one.check == "resume")
+    assert finding.outcome is Outcome.FAIL
+    assert Code.RESUMED_FROM_OLDER in finding.codes
 
 
 @pytest.mark.parametrize(

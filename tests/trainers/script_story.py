@@ -19,6 +19,7 @@ from chaoslab.core.payloads import (
     FaultInjected,
     FaultInjecting,
     LineKind,
+    MachineSampled,
     Need,
     NodeExited,
     NodeStarted,
@@ -176,6 +177,17 @@ class ScriptStory:
         return self
 
     # ---------------------------------------------------------------- the run
+
+    def sample(self, *, others_cores: float = 0.0) -> Self:
+        """What the harness saw of its machine of two cores in the last second: it was full."""
+        self.say(
+            MachineSampled(
+                window_s=1.0, cores=2, load_1m=4.0, own_cores=2.0 - others_cores, harness_cores=0.1,
+                others_cores=others_cores, stolen_cores=0.0, idle_cores=0.0, waited_s=None,
+                throttled_s=None, cpu_pressure=None, io_pressure=None, memory_pressure=None,
+            )
+        )  # fmt: skip
+        return self
 
     def measure(self) -> Self:
         """The baseline ends here."""
