@@ -128,6 +128,10 @@ class Reader:
         self._step: int | None = None
         self._loss: TrainerLine | None = None
         """Said without a step, and not told yet."""
+        self._last: TrainerLine | None = None
+        """The last line with a step, and with the loss that belongs to it."""
+        self._is_waiting = self._has_lone_losses = False
+        """Whether `_last` waits for its loss, and whether any loss had a line of its own."""
         self._is_said_twice = "second_loss" in patterns.progress.groupindex
         self._once: TrainerLine | None = None
         """The first line of a step that is said twice, not told yet."""
@@ -140,9 +144,9 @@ class Reader:
 
     def end(self) -> list[TrainerLine]:
         """Matches of an unfinished last line, and of those that wait for another line."""
-        found, held = self.feed(b"\n"), self._loss if self._step is None else None
+        found, held = self.feed(b"\n"), self._loss if self._last is None else None
         once = None if self._once is None else replace(self._once, loss=None)
-        return [*found, *(one for one in (held, once) if one is not None)]
+        return [*found, *self._waiting(), *(one for one in (held, once) if one is not None)]
 
     def _read(self, line: str) -> list[TrainerLine]:
         own = OWN_LINES.read(line) if "chaoslab: " in line else []
@@ -175,26 +179,42 @@ class Reader:
         return told
 
     def _paired(self, said: TrainerLine) -> list[TrainerLine]:
-        """A loss on a line without a step belongs to the next step. Where two come in a row before
-        any step, there are none: each line is one.
+        """A loss on a line without a step belongs to the next step, or to one that is said again
+        below it, as a bar is: a step without a loss waits for the line that follows.
         """
         if said.what is not LineKind.PROGRESS:
-            return [said]
-        if said.step is None and self._step is None:
-            held, self._loss = self._loss, None
-            if held is None and self._may_have_steps:
-                self._loss = said
-                return []
+            return [*self._waiting(), said]
+        if said.step is None:
+            return self._alone(said)
+        last, loss = self._last, self._loss
+        is_again = last is not None and (said.step, said.rank) == (last.step, last.rank)
+        is_told = is_again and not self._is_waiting
+        if said.loss is None and self._has_lone_losses and is_told:
+            self._loss = loss if last is not None and last.loss is not None else None
+            return []
+        if said.loss is None and loss is not None:
+            said = replace(said, loss=loss.loss, learning_rate=loss.learning_rate)
+            self._loss = None
+        found = [] if is_again else self._waiting()
+        self._last, self._is_waiting = said, said.loss is None and self._has_lone_losses
+        return found if self._is_waiting else [*found, said]
+
+    def _alone(self, said: TrainerLine) -> list[TrainerLine]:
+        """A loss without a step. Where two come in a row before any step, there are none: each
+        line is one.
+        """
+        self._has_lone_losses = True
+        held, self._loss = self._loss, None
+        if self._last is None and (held is not None or not self._may_have_steps):
             self._may_have_steps = False
             return [said] if held is None else [held, said]
-        if said.step is None:
-            self._loss = said
-            return []
-        if said.loss is None and self._loss and said.step != self._step:
-            loss, rate, self._loss = self._loss.loss, self._loss.learning_rate, None
-            said = replace(said, loss=loss, learning_rate=rate)
-        self._step = said.step
-        return [said]
+        self._loss = said
+        return []
+
+    def _waiting(self) -> list[TrainerLine]:
+        """The step that waits for its loss, once there is none for it."""
+        is_waiting, self._is_waiting = self._is_waiting, False
+        return [self._last] if is_waiting and self._last is not None else []
 
     def _remember(self, line: str) -> None:
         words = line.lower()

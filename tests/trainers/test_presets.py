@@ -293,11 +293,17 @@ def test_bars_and_logs_of_one_training_are_its_steps_with_their_losses() -> None
         "\r  0%|          | 0/4 [00:00<?, ?it/s]\x1b[A\n"
         "\r 25%|##5       | 1/4 [00:00<00:00, 41.0it/s]\x1b[A\n"
         "\r                          \x1b[A\r  4%|4         | 2/50 [00:00<00:06,  8.0it/s]"
-        "\r  6%|6         | 3/50 [00:00<00:06,  8.0it/s]\n"
+        "\r  6%|6         | 3/50 [00:00<00:06,  8.0it/s]"
+        f"\r                          \r{HF_LOGS}\n"
+        "\r  6%|6         | 3/50 [00:00<00:06,  8.0it/s]"
+        f"\r                          \r{dict(HF_LOGS, loss='2.25')}\n"
+        "\r  8%|8         | 4/50 [00:00<00:06,  8.0it/s]"
+        "\r 10%|9         | 5/50 [00:00<00:06,  8.0it/s]\n"
     )
-    said = Reader(preset("hf-trainer").patterns()).feed(output.encode())
+    reader = Reader(preset("hf-trainer").patterns())
+    said = [*reader.feed(output.encode()), *reader.end()]
     assert [(one.step, one.loss) for one in said] == [
-        (1, None), (1, None), (2, 2.31), (3, None)
+        (1, None), (2, None), (3, 2.31), (4, 2.25), (5, None)
     ]  # fmt: skip
 
 

@@ -145,12 +145,30 @@ def test_where_output_is_cut_changes_nothing(cuts: list[int]) -> None:
     assert read(PATTERNS, *chunks, output[at:]) == read(PATTERNS, output)
 
 
-def test_a_loss_on_a_line_of_its_own_is_told_with_the_next_step() -> None:
-    patterns = Patterns.of(progress=r"bar (?P<step>\d+)|loss (?P<loss>\S+) lr (?P<lr>\S+)")
-    bars = b"loss 9 lr 1\nbar 1\nloss 2.5 lr 0.1\nbar 1\nbar 2\nbar 3\nloss 2.25 lr 0.1\n"
-    found = [(said.step, said.loss, said.learning_rate) for said in read(patterns, bars)]
-    assert found == [
-        (1, 9.0, 1.0), (1, None, None), (2, 2.5, 0.1), (3, None, None)
+@pytest.mark.parametrize(
+    ("bars", "expected"),
+    [
+        (b"loss 9\nbar 1\nloss 8\nbar 2\n", [(1, 9.0), (2, 8.0)]),
+        (b"loss 9\nbar 1\nbar 2\nloss 8\nbar 2\nbar 3\n", [(1, 9.0), (2, 8.0), (3, None)]),
+        (b"loss 9\nbar 1\nbar 2\nbar 3\nloss 8\n", [(1, 9.0), (2, None), (3, None)]),
+        (b"loss 9\nbar 1\nloss 8\nbar 1\nbar 2\nbar 2\n", [(1, 9.0), (2, 8.0)]),
+        (b"bar 1\nbar 1\nloss 9\nbar 1\nbar 2\n", [(1, None), (1, None), (2, None)]),
+        (b"[rank0]: loss 9\n[rank0]: bar 1\n[rank1]: bar 1\n", [(1, 9.0), (1, None)]),
+    ],
+)
+def test_a_loss_on_a_line_of_its_own_is_that_of_the_step_below_it(
+    bars: bytes, expected: list[tuple[int, float | None]]
+) -> None:
+    """Which may have been said above it, too."""
+    patterns = Patterns.of(progress=r"bar (?P<step>\d+)|loss (?P<loss>\S+)")
+    assert [(said.step, said.loss) for said in read(patterns, bars)] == expected
+
+
+def test_a_step_that_waits_for_its_loss_is_told_before_a_checkpoint() -> None:
+    patterns = Patterns.of(progress=r"bar (?P<step>\d+)|loss (?P<loss>\S+)", saved="saved")
+    found = read(patterns, b"loss 9\nbar 1\nbar 2\nsaved\n")
+    assert [(said.what, said.step) for said in found] == [
+        (LineKind.PROGRESS, 1), (LineKind.PROGRESS, 2), (LineKind.SAVED, None)
     ]  # fmt: skip
 
 
