@@ -5,9 +5,9 @@
          │         killed  resumes          the same losses at the same steps
          └──────────────────────────► step
 
-Exactly the same, where they were before the first fault; else to within `max_delta` in each window
-of 12 steps, or of as many as it takes to tell that from chance; also after the last return. Judged
-in every run of a script that has a twin; other trainings have `loss_parity`.
+Exactly the same, where all but a few were before the first fault; else to within `max_delta` in
+each window of 12 steps, or of as many as it takes to tell that from chance; also after the last
+return. Judged in every run of a script that has a twin; other trainings have `loss_parity`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +32,9 @@ _NOISE = 4.0
 """Standard errors of the mean of a window within which a difference may be by chance."""
 _SMALLEST = 1e-9
 """Of a loss: what its text may have lost."""
+_MISREAD, _MORE = 0.1, 5.0
+"""Largest share of losses that are told with another step where all others equal the twin's, and
+how many times as many differ afterwards where a run goes on otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class Divergence:
                     f"{len(since):,}: train for longer (`training.stop`), or raise `max_delta`"
                 )
                 problems.append(Doubt(Code.TOO_FEW_SAMPLES, text))
-            elif self.exact and other is not None and all(pair.is_equal for pair in before):
+            elif self.exact and other is not None and _is_otherwise(before, after):
                 text = (
                     f"the losses of {worker} equal its twin's until step "
                     f"{other.event.payload.step:,}, where they differ ({other.own:.6g}, twin "
@@ -160,6 +163,12 @@ def _pairs(worker: str, history: History, twin: History) -> Iterator[_Pair]:
 
 def _reports(worker: str, history: History) -> Sequence[Event[LearnerStep]]:
     return [e for e in of_learner(history, LearnerStep, worker) if not e.payload.is_inferred]
+
+
+def _is_otherwise(before: Sequence[_Pair], after: Sequence[_Pair]) -> bool:
+    """Whether losses that equalled the twin's do so no longer."""
+    was, is_now = (fmean(not pair.is_equal for pair in pairs) for pairs in (before, after))
+    return was <= _MISREAD and is_now > _MORE * was
 
 
 def _windows(pairs: Sequence[_Pair], length: int) -> Iterator[_Window]:

@@ -27,6 +27,11 @@ def noisy(step: int) -> float:
     return usual_loss(step) + (0.02 if step % 2 else -0.02)
 
 
+def misread(step: int) -> float:
+    """Now and then a loss is told with the step after it."""
+    return usual_loss(step - (step % 15 == 0))
+
+
 @pytest.mark.parametrize(
     ("story", "outcome"),
     [
@@ -36,8 +41,19 @@ def noisy(step: int) -> float:
         (with_twin(lambda step: usual_loss(step) + 1e-4), Outcome.UNKNOWN),
         (with_twin(noisy, noisy), Outcome.PASS),
         (with_twin(lambda step: noisy(step) * 1.1, noisy), Outcome.FAIL),
+        (with_twin(misread, misread), Outcome.PASS),
+        (with_twin(lambda step: misread(step) + 1e-4, misread), Outcome.UNKNOWN),
     ],
-    ids=["same", "other_data", "off", "slightly_off", "noisy", "noisy_and_off"],
+    ids=[
+        "same",
+        "other_data",
+        "off",
+        "slightly_off",
+        "noisy",
+        "noisy_and_off",
+        "misread",
+        "misread_and_slightly_off",
+    ],
 )
 def test_losses_are_compared_with_the_twins_at_equal_steps(
     story: ScriptStory, outcome: Outcome
