@@ -44,6 +44,10 @@ class Package:
     def is_installed(self) -> bool:
         return (folder(self.environment) / "ready").exists()
 
+    def has(self, fault: str, broken: str = "") -> bool:
+        """Whether it has what the fault damages, and checkpoints for a resume that is `broken`."""
+        return fault not in self.without and not (broken and "lost" in self.without)
+
     def keys(self) -> Mapping[str, Any]:
         """Of its script, in a plan."""
         text = json.dumps(self.script).replace("{here}", str(HERE))

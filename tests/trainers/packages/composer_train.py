@@ -10,7 +10,6 @@ from pathlib import Path
 import torch
 from composer import Trainer
 from composer.models import ComposerClassifier
-from composer.optim import LinearWithWarmupScheduler
 from torch.utils.data import DataLoader, Dataset
 
 folder, broken = sys.argv[1], "".join(sys.argv[2:])
@@ -31,12 +30,13 @@ class Points(Dataset):
 torch.set_num_threads(1)
 torch.manual_seed(1)
 layers = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 2))
-ignored = {"moments": ["state/optimizers"], "rate": ["state/schedulers"]}.get(broken)
-start = {"no_resume": [], "older": saved[:1], "moments": saved[-1:], "rate": saved[-1:]}.get(broken)
+ignored = ["state/optimizers"] if broken == "moments" else None
+begun = int(saved[-1].name[6:].split("-")[0]) if saved and broken == "rate" else 0
+start = {"no_resume": [], "older": saved[:1], "moments": saved[-1:]}.get(broken)
 trainer = Trainer(
     model=ComposerClassifier(layers, num_classes=2),
     optimizers=torch.optim.Adam(layers.parameters(), lr=1e-3),
-    schedulers=LinearWithWarmupScheduler("800ba"),
+    schedulers=lambda state: min(1, (state.timestamp.batch.value - begun) / 800),
     train_dataloader=DataLoader(Points(), batch_size=16),
     max_duration="100000ba", seed=1, run_name="run", device="cpu", progress_bar=False,
     log_to_console=True, console_log_interval="1ba",

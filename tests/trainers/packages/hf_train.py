@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
 folder, broken = sys.argv[1], "".join(sys.argv[2:])
@@ -27,8 +27,14 @@ class Lines(torch.utils.data.Dataset):
         return {"input_ids": words, "labels": words}
 
 
-if newest and broken in ("moments", "rate"):
-    (Path(newest) / {"moments": "optimizer.pt", "rate": "scheduler.pt"}[broken]).unlink()
+class Broken(TrainerCallback):
+    def on_train_begin(self, *_, optimizer, lr_scheduler, **more):
+        if newest and broken == "moments":
+            optimizer.state.clear()
+        elif newest and broken == "rate":
+            lr_scheduler.last_epoch = 0
+
+
 if newest and broken == "older":
     newest = str(sorted(Path(folder).glob("checkpoint-*"), key=lambda one: one.stat().st_mtime)[0])
 torch.manual_seed(1)
@@ -39,5 +45,5 @@ arguments = TrainingArguments(
     logging_steps=1, save_steps=20, save_total_limit=3, learning_rate=1e-3, warmup_steps=800,
     ignore_data_skip=broken == "data",
 )  # fmt: skip
-trainer = Trainer(model, arguments, train_dataset=Lines())
+trainer = Trainer(model, arguments, train_dataset=Lines(), callbacks=[Broken] if broken else [])
 trainer.train(resume_from_checkpoint=None if broken == "no_resume" else newest)

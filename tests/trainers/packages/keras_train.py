@@ -5,7 +5,6 @@ python keras_train.py FOLDER [BROKEN]    BROKEN: what its resume gets wrong
 """
 
 import os
-import shutil
 import sys
 import time
 
@@ -14,9 +13,9 @@ import keras
 import numpy as np
 from keras.callbacks import BackupAndRestore, LambdaCallback
 
-folder, broken = sys.argv[1], "".join(sys.argv[2:])
-is_again = os.path.exists(f"{folder}/backup")
-STEPS = 100_000 if broken == "data" else 20
+folder, broken = f"{sys.argv[1]}/backup", "".join(sys.argv[2:])
+is_again = os.path.exists(folder)
+STEPS, FREQUENCY = (100_000, 20) if broken == "data" else (20, "epoch")
 
 
 class Batches(keras.utils.PyDataset):
@@ -35,12 +34,11 @@ class Batches(keras.utils.PyDataset):
 class Backup(BackupAndRestore):
     def on_train_begin(self, logs=None):
         if is_again and broken == "older":
-            for file in (self._weights_path, self._training_metadata_path):
-                shutil.copy(f"{file}.bkp", file)
+            open(self._weights_path, "w").close()  # Keras takes the copy of the one before
         if broken != "no_resume":
             super().on_train_begin(logs)
-        moments = model.optimizer.variables[1:] if broken == "moments" else ()
-        for one in (model.optimizer.iterations,) if broken == "rate" else moments:
+        state = {"moments": adam.variables[1:], "rate": adam.variables[:1]}
+        for one in state.get(broken, ()):
             one.assign(0 * one)
 
 
@@ -50,17 +48,10 @@ def say(number, logs):
 
 
 keras.utils.set_random_seed(1)
-batches, rates = (
-    Batches(),
-    keras.optimizers.schedules.CosineDecay(0.0, 1_000_000, warmup_target=1e-3, warmup_steps=800),
-)
-model = keras.Sequential([keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(1)])
-model.build((None, 8))
-model.compile(keras.optimizers.Adam(rates), loss="mse")
-backup = Backup(
-    f"{folder}/backup", save_freq=20 if broken == "data" else "epoch", double_checkpoint=True
-)
-printed = LambdaCallback(
-    on_epoch_begin=lambda epoch, logs: setattr(batches, "epoch", epoch), on_train_batch_end=say
-)
-model.fit(batches, epochs=100_000, shuffle=False, verbose=0, callbacks=[backup, printed])
+adam = keras.optimizers.Adam(keras.optimizers.schedules.PolynomialDecay(0.0, 800, 1e-3))
+dense = (keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(1))
+model = keras.Sequential([keras.Input((8,)), *dense])
+model.compile(adam, loss="mse")
+batches, backup = Batches(), Backup(folder, save_freq=FREQUENCY, double_checkpoint=True)
+count = LambdaCallback(lambda epoch, logs: setattr(batches, "epoch", epoch), on_train_batch_end=say)
+model.fit(batches, epochs=100_000, shuffle=False, verbose=0, callbacks=[backup, count])

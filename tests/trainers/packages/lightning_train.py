@@ -44,9 +44,7 @@ class Model(BoringModel):
 
 seed_everything(1)
 torch.set_num_threads(1)
-saves = ModelCheckpoint(
-    folder, monitor="step", mode="max", save_top_k=3, every_n_train_steps=20, save_last=True
-)
+saves = ModelCheckpoint(folder, every_n_train_steps=20, save_top_k=-1, save_last=True)
 trainer = Trainer(
     accelerator="cpu", max_steps=100_000, limit_val_batches=0, log_every_n_steps=1,
     logger=CSVLogger(folder, flush_logs_every_n_steps=1), callbacks=[saves, TQDMProgressBar()],

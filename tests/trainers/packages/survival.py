@@ -2,8 +2,8 @@
 
     catalogue and FAULTS ─► plan ─► chaoslab run ─► build/trainers/hf-kill/…/verdict.json ─► table
 
-`python -m tests.trainers.packages.survival table` prints the table of docs/trainers.md, from the
-newest records in build/trainers, where the tests of this folder leave them.
+`python -m tests.trainers.packages.survival table` prints the tables of docs/trainers.md, from
+the newest records in build/trainers, where the tests of this folder leave them.
 """
 
 import json
@@ -57,7 +57,7 @@ def plan_of(name: str, fault: str, broken: str = "") -> str:
     return json.dumps(
         {
             "version": 1,
-            "name": "-".join(filter(None, (name, fault, broken))),
+            "name": run_name(name, fault, broken),
             "training": {"script": script},
             "twin": fault not in ("hang", "disk"),  # in which nothing resumes
             "baseline": {"warmup": "10 rounds", "window": "100 rounds", "max_variation": "1000%"},
@@ -67,6 +67,10 @@ def plan_of(name: str, fault: str, broken: str = "") -> str:
             "expect": [*more, *_CHECKS],
         }
     )
+
+
+def run_name(name: str, fault: str, broken: str = "") -> str:
+    return "-".join(filter(None, (name, fault, broken)))
 
 
 def blamed(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -92,26 +96,30 @@ def plan(name: str, fault: str, broken: str | None) -> None:
 @survival.command()
 def table() -> None:
     """Print what the newest records say, a trainer on each line, and the reason of what failed."""
-    reasons = []
-    click.echo("| trainer | " + " | ".join(FAULTS) + " |")
-    click.echo("| --- |" + " --- |" * len(FAULTS))
-    for name, package in PACKAGES.items():
-        cells = [package.title]
-        for fault in FAULTS:
-            verdict = _newest(name, fault)
-            worst = next(blamed(verdict), None) if verdict else None
-            cells.append(verdict["outcome"] if verdict else "")
-            if verdict and worst:
-                cells[-1] += f" `{worst['check']}`"
-                why = f"`{worst['check']}` ({', '.join(worst['codes'])}): {worst['reason']}"
-                reasons.append(f"- {package.title}, {fault}: {why}")
-        click.echo(f"| {' | '.join(cells)} |")
-    click.echo("\n" + "\n".join(reasons))
+    reasons: list[str] = []
+    for runs in ([(fault, "") for fault in FAULTS], [("kill", how) for how in BROKEN]):
+        click.echo(f"| trainer | {' | '.join(how or fault for fault, how in runs)} |")
+        click.echo("| --- |" + " --- |" * len(runs))
+        for name, package in PACKAGES.items():
+            cells = (_cell(name, *run, reasons) for run in runs)
+            click.echo(f"| {package.title} | {' | '.join(cells)} |")
+        click.echo()
+    click.echo("\n".join(reasons))
 
 
-def _newest(name: str, fault: str) -> Mapping[str, Any] | None:
-    file = RECORDS / f"{name}-{fault}" / "latest" / "verdict.json"
-    return json.loads(file.read_text()) if file.exists() else None
+def _cell(name: str, fault: str, broken: str, reasons: list[str]) -> str:
+    if not PACKAGES[name].has(fault, broken):
+        return "none"  # no checkpoint
+    run = run_name(name, fault, broken)
+    file = RECORDS / run / "latest" / "verdict.json"
+    if not file.exists():
+        return "not measured"
+    verdict = json.loads(file.read_text())
+    worst = next(blamed(verdict), None)
+    if worst is None:
+        return str(verdict["outcome"])
+    reasons.append(f"- {run}: `{worst['check']}` ({', '.join(worst['codes'])}): {worst['reason']}")
+    return f"{verdict['outcome']} `{worst['check']}`"
 
 
 if __name__ == "__main__":

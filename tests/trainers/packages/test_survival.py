@@ -1,5 +1,6 @@
-"""The plans of the trainings of packages, and the table of what came of them."""
+"""The configurations of the trainings of packages, their plans, and the tables of what came."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -9,7 +10,15 @@ from click.testing import CliRunner
 from chaoslab.plan.file import load
 from chaoslab.prepare.kinds import kinds
 from tests.trainers.packages import survival
-from tests.trainers.packages.catalogue import PACKAGES
+from tests.trainers.packages.catalogue import HERE, PACKAGES
+
+
+@pytest.mark.parametrize("training", [*HERE.glob("*_train.py")], ids=lambda file: file.stem)
+def test_a_configuration_has_at_most_40_lines(training: Path) -> None:
+    """Beside its docstring, comments and empty lines; what it gets wrong on purpose included."""
+    text = training.read_text()
+    lines = text.splitlines()[ast.parse(text).body[0].end_lineno or 0 :]
+    assert len([one for one in lines if one.strip() and not one.lstrip().startswith("#")]) <= 40
 
 
 @pytest.mark.parametrize("fault", survival.FAULTS)
@@ -23,13 +32,14 @@ def test_each_plan_can_be_read(fault: str, tmp_path: Path) -> None:
         }
 
 
-def test_the_table_shows_outcomes_and_the_reason_of_the_worst_finding(
+def test_the_tables_show_outcomes_and_the_reason_of_the_worst_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survival, "RECORDS", tmp_path)
     found = {
         "hf-kill": [("PASS", "rejoin", "it came back")],
         "hf-disk": [("UNKNOWN", "rejoin", "no fault"), ("FAIL", "unasked", "it exited")],
+        "hf-kill-data": [("FAIL", "resume", "anew")],
     }
     for run, findings in found.items():
         verdict = {
@@ -42,5 +52,11 @@ def test_the_table_shows_outcomes_and_the_reason_of_the_worst_finding(
         (tmp_path / run / "latest").mkdir(parents=True)
         (tmp_path / run / "latest" / "verdict.json").write_text(json.dumps(verdict))
     told = CliRunner().invoke(survival.table).output.splitlines()
-    assert told[2] == f"| {PACKAGES['hf'].title} | PASS |  |  |  |  | FAIL `unasked` |"
-    assert told[-1] == f"- {PACKAGES['hf'].title}, disk: `unasked` (a_code): it exited"
+    title, unknown = PACKAGES["hf"].title, "not measured | " * 4
+    assert told[2] == f"| {title} | PASS | {unknown}FAIL `unasked` |"
+    assert [line for line in told if "none" in line] == [
+        f"| {PACKAGES['torchft'].title} | not measured | not measured | {'none | ' * 3}none |",
+        f"| {PACKAGES['torchft'].title} | {'none | ' * 5}none |",
+    ]
+    assert f"| {title} | {unknown}FAIL `resume` | not measured |" in told
+    assert told[-1] == "- hf-kill-data: `resume` (a_code): anew"
