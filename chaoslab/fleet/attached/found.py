@@ -4,7 +4,6 @@ python -m chaoslab.diloco.learner --name=learner-0 --syncer syncer:4600 ─► C
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -19,7 +18,6 @@ PROGRAMS: Final[Mapping[str, Role]] = MappingProxyType(
     {"chaoslab.diloco.syncer": Role.SYNCER, "chaoslab.diloco.learner": Role.LEARNER}
 )
 """Role of each program, as run by `python -m`."""
-_LEARNER: Final = re.compile(r"learner-(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
