@@ -12,9 +12,11 @@ host or rule of another owner.
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TypeVar, get_args, get_type_hints
+from typing import TypeVar
+
+import msgspec
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
@@ -38,29 +40,15 @@ AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
 def decode(kind: type[AnyFacts], entry: Mapping[str, Json], directory: Path) -> AnyFacts:
     """The facts in an entry of the undo log in `directory`; FleetError says what is wrong."""
-    hints = get_type_hints(kind)
-    known = {one.name: one for one in fields(kind) if one.name != "directory"}
+    known = {one.name for one in fields(kind)} - {"directory"}
     frame = _FRAME | ({"boot_id"} if "until_s" in entry and "boot_id" not in known else set())
     given = {key: value for key, value in entry.items() if key not in frame}
-    if unknown := sorted(given.keys() - known.keys()):
+    if unknown := sorted(given.keys() - known):
         raise FleetError(f"unknown fact {unknown[0]!r}")
-    for name, one in known.items():
-        if name not in given and one.default is MISSING:
-            raise FleetError(f"{name!r} is missing")
-        if name in given and not _is_a(given[name], hints[name]):
-            raise FleetError(f"{name} cannot be {given[name]!r}")
-    return kind(directory=directory.resolve(), **given)
-
-
-def _is_a(value: Json, hint: object) -> bool:
-    """A whole number serves as a float; null is never written."""
-    if hint == list[str]:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    kinds = get_args(hint) or (hint,)
-    if float in kinds or int in kinds:
-        is_number = isinstance(value, int) or (float in kinds and isinstance(value, float))
-        return is_number and not isinstance(value, bool)
-    return isinstance(value, str)
+    try:
+        return msgspec.convert({**given, "directory": directory.resolve()}, kind)
+    except msgspec.ValidationError as error:
+        raise FleetError(str(error)) from error
 
 
 def require(is_so: bool, otherwise: str) -> None:
