@@ -7,19 +7,21 @@
 What was written outlives the harness. Only an entry whose action outlives the machine's next start
 as well waits for the disk, which can take a second on a busy one: a fault would come late.
 
-One writer while the harness lives; afterwards the process that heals. A file that others could have
-written is refused (`private_files`). Nothing here undoes anything: `actions` does, and `janitor`
-decides when.
+One process writes while the harness lives, any of its threads; afterwards the one that heals. A
+file that others could have written is refused (`private_files`). Nothing here undoes anything:
+`actions` does, and `janitor` decides when.
 """
 
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -53,11 +55,9 @@ class UndoLogFile:
         """Continues a file that is there; FleetError when the disk refuses."""
         self._path = run_directory / UNDO_LOG
         log = _read(run_directory, (UNDO_LOG,))
-        self._next = log.next if log else 0
-        self._until_s: float | None = None
+        self._numbers = count(log.next if log else 0)
         self._open: set[int] = set()
-        self._opening: list[UndoEntry] | None = None
-        """Entries opened in the block of `due_within`; None outside of one."""
+        self._block, self._writing = _Block(), threading.Lock()
         harness = identify(os.getpid())
         if harness is not None:
             self._append({"harness": {**harness.facts, "host": socket.gethostname()}})
@@ -75,15 +75,15 @@ class UndoLogFile:
 
     def open(self, do: str, **facts: Json) -> int:
         """Write down how to undo what is about to be done, before this returns."""
-        number, self._next = self._next, self._next + 1
+        number, block = next(self._numbers), self._block
         until: dict[str, Json] = {}
-        if self._until_s is not None:
-            until = {"until_s": self._until_s, "boot_id": boot_id()}
+        if block.until_s is not None:
+            until = {"until_s": block.until_s, "boot_id": boot_id()}
         entry: dict[str, Json] = {"open": number, "do": do, **until, **facts}
         self._append(entry, durable=not ends_with_boot(do))
         self._open.add(number)
-        if self._opening is not None:
-            self._opening.append(
+        if block.opened is not None:
+            block.opened.append(
                 UndoEntry(number=number, do=do, facts=entry, directory=self._path.parent)
             )
         return number
@@ -100,21 +100,23 @@ class UndoLogFile:
     @property
     def due_in_s(self) -> float | None:
         """Time until entries that are opened now are due; None: with the end of the run."""
-        return None if self._until_s is None else self._until_s - time.monotonic()
+        until_s = self._block.until_s
+        return None if until_s is None else until_s - time.monotonic()
 
     @contextmanager
     def due_within(self, for_s: float | None) -> Iterator[StillThere]:
-        """Entries opened in the block are due after `for_s`; None: at the end of the run.
+        """Entries opened by this thread in the block are due after `for_s`; None: at the end of the
+        run.
 
         Yields a function that lists, at any later time, what of these entries is still there.
         """
-        self._until_s = None if for_s is None else time.monotonic() + for_s
-        opened: list[UndoEntry] = []
-        self._opening = opened
+        block, opened = self._block, list[UndoEntry]()
+        block.until_s = None if for_s is None else time.monotonic() + for_s
+        block.opened = opened
         try:
             yield partial(self._still_there, opened)
         finally:
-            self._until_s = self._opening = None
+            block.until_s = block.opened = None
 
     def _still_there(self, opened: list[UndoEntry]) -> tuple[str, ...]:
         """What is there although its entry was closed is opened again. Where `looks` is false, the
@@ -136,8 +138,12 @@ class UndoLogFile:
         return tuple(found)
 
     def _append(self, facts: Mapping[str, Json], *, durable: bool = False) -> None:
+        """Write one more line; `durable`: it is on disk when this returns."""
         try:
-            append(self._path, facts, durable=durable)
+            with self._writing:
+                append(self._path, facts)
+            if durable:
+                os.fsync(self._file)
         except OSError as error:
             raise FleetError(
                 f"{self._path} cannot be written ({error}), and an action that cannot be undone "
@@ -146,13 +152,23 @@ class UndoLogFile:
 
     def _append_if_possible(self, facts: Mapping[str, Json]) -> None:
         try:
-            append(self._path, facts)
+            with self._writing:
+                append(self._path, facts)
         except OSError as error:
             logging.getLogger(__name__).warning("%s cannot be written: %s", self._path, error)
 
 
-def append(path: Path, facts: Mapping[str, Json], *, durable: bool = False) -> None:
-    """One more line; OSError leaves the file as it was. `durable`: on disk when this returns.
+class _Block(threading.local):
+    """The block of `due_within` that a thread is in."""
+
+    until_s: float | None = None
+    """When entries opened in it are due; None: with the end of the run."""
+    opened: list[UndoEntry] | None = None
+    """Entries opened in it; None outside of one."""
+
+
+def append(path: Path, facts: Mapping[str, Json]) -> None:
+    """One more line; OSError leaves the file as it was.
 
     NotPrivate, a FleetError, if others could have written the file.
     """
@@ -163,8 +179,6 @@ def append(path: Path, facts: Mapping[str, Json], *, durable: bool = False) -> N
         if file.write(line) != len(line):
             _cut_torn_line(file)
             raise OSError("no space for a whole line")
-        if durable:
-            os.fsync(file.fileno())
 
 
 def _cut_torn_line(file: IO[bytes]) -> None:

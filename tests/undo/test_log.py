@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from chaoslab.core.process_identity import Identity, boot_id, identify
 from chaoslab.undo import harness
 from chaoslab.undo.harness import is_of_others
-from chaoslab.undo.log import UNDO_LOG, UndoLogFile
+from chaoslab.undo.log import UNDO_LOG, UndoLogFile, open_undos
 from chaoslab.undo.verbs import UndoEntry
 
 
@@ -41,6 +42,17 @@ def test_what_outlives_the_boot_is_on_disk_before_it_is_done(
 ) -> None:
     UndoLogFile(tmp_path).open(do, node="learner-1")
     assert synced == [2]
+
+
+def test_an_entry_is_due_by_the_block_of_the_thread_that_opens_it(tmp_path: Path) -> None:
+    log = UndoLogFile(tmp_path)
+    with log.due_within(100.0), ThreadPoolExecutor(1) as beside:
+        beside.submit(log.open, "unpause_container", node="learner-1").result()
+        assert beside.submit(lambda: log.due_in_s).result() is None
+        log.open("unpause_container", node="learner-2")
+    other, own = open_undos(tmp_path)
+    assert (other.facts["node"], other.until_s) == ("learner-1", None)
+    assert own.until_s is not None
 
 
 @pytest.mark.parametrize(("facts", "until_s"), [({}, 5.0), ({"boot_id": "another"}, None)])
