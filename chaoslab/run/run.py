@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached
-from chaoslab.plan.model import SYNCER, FaultPlan, Injection
+from chaoslab.plan.model import AFTER_S, SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import Journal
@@ -49,9 +49,6 @@ from chaoslab.run.waiting import WaitingInjections
 from chaoslab.trainers.script_progress import ScriptProgress
 from chaoslab.undo.heartbeat import Heartbeat
 
-ROUNDS_AFTER, AFTER_S = 36, 6.0
-"""Rounds that follow the last return at least, and for how long: `participation` judges windows of
-12 rounds and 2 s, and `cadence` of four for each fragment, of which there are six by default."""
 FINISH_S = 60.0
 """For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
@@ -210,7 +207,7 @@ class Run:
 
         A fault whose step or loss is reached only now has its whole time, too.
         """
-        last_round = self.progress.rounds + max(self.plan.baseline.window, ROUNDS_AFTER)
+        last_round = self.progress.rounds + self.plan.baseline.rounds_after
         least_s = self.recorder.now_s + AFTER_S
         self.run_loop.until(
             lambda: (

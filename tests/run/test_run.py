@@ -12,9 +12,8 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.pod import PodDelete
 from chaoslab.faults.process import ProcessCrashLoop
 from chaoslab.fleet.base import Node, NodeSpec
-from chaoslab.plan.model import Trigger
+from chaoslab.plan.model import ROUNDS_AFTER, Trigger
 from chaoslab.record.history import History
-from chaoslab.run.run import ROUNDS_AFTER
 from tests.fake_faults import FakeKill, FakePause
 from tests.fake_nodes import FakeNode
 from tests.stage import HALF, PLAN, Stage, ending, the

@@ -21,10 +21,9 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import plural, show_duration
-from chaoslab.plan.model import Script
+from chaoslab.plan.model import AFTER_S, ROUNDS_AFTER, Script
 from chaoslab.plan.model.script import FOLDER, MOST_WORKERS
 from chaoslab.prepare.script_sample import Sample, Understood, take, understand
-from chaoslab.run.run import AFTER_S, ROUNDS_AFTER
 from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import TrainerLine
 

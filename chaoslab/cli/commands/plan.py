@@ -95,7 +95,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "twin": plan.twin,
         "expect": [spec.check for spec in plan.expect],
         "lasted_s": lasted_s,
-        "estimated_s": estimated_s(plan.training, prepared.schedule, guess_s=_guess_s(prepared)),
+        "estimated_s": estimated_s(plan, prepared.schedule, guess_s=_guess_s(prepared)),
     }
 
 
@@ -168,22 +168,23 @@ def _took(prepared: Prepared, lasted_s: float | None) -> str:
     if lasted_s is not None:
         return f"{lasted_s:.0f} s the last time"
     plan, guess_s = prepared.plan, _guess_s(prepared)
-    expected_s = estimated_s(plan.training, prepared.schedule, guess_s=guess_s)
+    expected_s = estimated_s(plan, prepared.schedule, guess_s=guess_s)
     if expected_s is None:
         return f"at most {show_duration(plan.limits.timeout_s)} (no estimate: unknown step time)"
     simulated = " of simulated time" if prepared.fleet_setup.is_simulated else ""
     length = show_duration(max(1, round(expected_s)))
     by = "from the plan"
-    if guess_s is not None and expected_s != estimated_s(plan.training, prepared.schedule):
+    if guess_s is not None and expected_s != estimated_s(plan, prepared.schedule):
         by = f"{1000 * guess_s:.0f} ms per step"
     return f"about {length}{simulated} (estimate: {by})"
 
 
 def _guess_s(prepared: Prepared) -> float | None:
     """Estimated step time; None if the plan sets it, or if it is not known what trains where."""
-    plan = prepared.plan
-    is_known = prepared.fleet_setup.is_simulated or fleet_of(plan).runs_here
-    return guessed_step_s(plan.training, cores()) if is_known and not plan.fleet.programs else None
+    plan, is_simulated = prepared.plan, prepared.fleet_setup.is_simulated
+    if plan.fleet.programs or not (is_simulated or fleet_of(plan).runs_here):
+        return None
+    return guessed_step_s(plan.training, None if is_simulated else cores())
 
 
 def _learners(training: Training) -> str:

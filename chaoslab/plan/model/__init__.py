@@ -24,9 +24,11 @@ from chaoslab.plan.model.faults import (
     Trigger,
 )
 from chaoslab.plan.model.frame import (
+    AFTER_S,
     NO_LINKS,
     PROGRAMS,
     REGION,
+    ROUNDS_AFTER,
     AbortRule,
     Baseline,
     CheckSpec,
@@ -42,10 +44,12 @@ from chaoslab.plan.model.training import HEADROOM, Training
 from chaoslab.plan.model.training_parts import Algorithm, Grace, LearnerGroup, Stop
 
 __all__ = [
+    "AFTER_S",
     "HEADROOM",
     "NO_LINKS",
     "PROGRAMS",
     "REGION",
+    "ROUNDS_AFTER",
     "LAUNCHER",
     "SYNCER",
     "AbortRule",

@@ -104,6 +104,11 @@ def with_known_labels(fleet: FleetSpec, settings: object, training: Training) ->
     return replace(fleet, labels=found)
 
 
+ROUNDS_AFTER, AFTER_S = 36, 6.0
+"""Rounds that follow the last return at least, and for how long: `participation` judges windows of
+12 rounds and 2 s, and `cadence` of four for each fragment, of which there are six by default."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """Fault-free part of the run, used for comparison; faults wait until its rate is steady."""
@@ -117,6 +122,11 @@ class Baseline:
 
     def __post_init__(self) -> None:
         refuse(broken(self.window >= 2, "window", f"{self.window} rounds", "at least 2 rounds"))
+
+    @property
+    def rounds_after(self) -> int:
+        """Rounds that follow the last return at least."""
+        return max(self.window, ROUNDS_AFTER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
