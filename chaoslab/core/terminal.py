@@ -1,4 +1,14 @@
-"""Text of plans, hosts and nodes on its way to a terminal, which it must not steer."""
+"""Text of plans, hosts and other programs on its way to a terminal, which it must not steer, or to
+a message, which it must not fill.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+_END_BYTES: Final = 16_384
+_LINES: Final = 5
+_COLUMNS_MOST: Final = 200
 
 
 def harmless(text: str) -> str:
@@ -9,3 +19,27 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """The same as one line, for logs: programs that read one obey the beginnings of its lines."""
     return harmless(" ".join(text.split()))
+
+
+def last_lines(printed: str) -> str:
+    """The end of what a program printed, for a message: its last lines that have a letter or a
+    digit, each of at most 200 characters.
+    """
+    spoken = [line.rstrip() for line in printed.splitlines() if any(map(str.isalnum, line))]
+    return "\n".join(
+        line if len(line) <= _COLUMNS_MOST else f"{line[: _COLUMNS_MOST - 1]}…"
+        for line in spoken[-_LINES:]
+    )
+
+
+def read_end(log: Path) -> str:
+    """The last 16 KiB of a log. OSError if it cannot be read."""
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _END_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def ends_with(log: Path) -> str:
+    """Clause of a message that names a log and its `last_lines`; empty if it has none."""
+    lines = last_lines(read_end(log))
+    return f"; {log} ends with:\n{lines}" if lines else ""

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import last_lines, read_end
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.undo.base import UndoLog
 
 _ASKED = ("SIGKILL", "SIGTERM")
 """Signals by which the harness ends nodes."""
-_WORDS_BYTES_MOST = 2000
 _SIGNALS = 128
 """Exit codes above it tell a signal."""
 
@@ -54,10 +54,8 @@ class IncarnationFiles:
         if ending.get("exit_code") == 0 or ending.get("signal") in _ASKED:
             return {}
         for file in (self.errors, self._directory / "stdout.log"):  # one that prints both there
-            with file.open("rb") as log:
-                log.seek(max(0, file.stat().st_size - _WORDS_BYTES_MOST))
-                if words := log.read().decode(errors="replace").strip():
-                    return {"last_words": words}
+            if words := last_lines(read_end(file)):
+                return {"last_words": words}
         return {}
 
     def _write(self, name: str, facts: Mapping[str, Json], when: str) -> None:

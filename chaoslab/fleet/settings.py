@@ -15,6 +15,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
+from chaoslab.core.terminal import last_lines
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism
@@ -161,6 +162,6 @@ def problem_in(output: str, errors: str) -> str | None:
     except ValueError:
         said = None
     if not isinstance(said, dict) or "problem" not in said:
-        raise FleetError(f"the trial of the task gave no answer: {(errors or output)[-500:]}")
+        raise FleetError(f"the trial of the task gave no answer: {last_lines(errors or output)}")
     problem = said["problem"]
     return None if problem is None else str(problem)

@@ -14,6 +14,7 @@ from functools import cache
 import click
 
 from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
+from chaoslab.core.terminal import last_lines
 from chaoslab.core.units import Pacing
 from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
@@ -178,6 +179,6 @@ def _tried_here(argv: tuple[str, ...], environment: tuple[tuple[str, str], ...])
         return f"its trial took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
     if done.returncode not in (0, 1):
         how = f"by signal {-done.returncode}" if done.returncode < 0 else f"{done.returncode}"
-        words = " ".join(done.stderr.split())[-300:]
+        words = last_lines(done.stderr)
         return f"its trial ended with the process ({how}){f': {words}' if words else ''}"
     return problem_in(done.stdout, done.stderr)

@@ -21,6 +21,7 @@ from pathlib import Path
 from chaoslab.core.cache import cache_folder
 from chaoslab.core.errors import FleetError
 from chaoslab.core.private_files import require_folder
+from chaoslab.core.terminal import last_lines
 from chaoslab.plan.model.systems import SYSTEMS
 
 _FOLDER = "systems"
@@ -83,7 +84,7 @@ def _make(system: str, folder: Path, say: Callable[[str], object]) -> None:
     except subprocess.TimeoutExpired as error:
         raise FleetError(f"{system}: pip took more than {_INSTALL_S:.0f} s") from error
     if done.returncode:
-        raise FleetError(f"{system} cannot be installed:\n{done.stderr[-2000:].strip()}")
+        raise FleetError(f"{system} cannot be installed:\n{last_lines(done.stderr)}")
     _show_what_lies_below(folder)
     (folder / _READY).touch()
 

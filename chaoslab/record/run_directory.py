@@ -29,6 +29,7 @@ from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Json, decode, encode
 from chaoslab.core.private_files import NotPrivate, make_folder, replace_file
 from chaoslab.core.regular_files import read_regular
+from chaoslab.core.terminal import read_end
 from chaoslab.record.journal_file import JOURNAL, RUN_JSON
 
 LATEST = "latest"
@@ -150,15 +151,18 @@ class RunDirectory:
         """The twin's run directory, if there is one."""
         return self.path / "twin"
 
-    def stderr_tail(self, node: str, *, lines: int = 15) -> str:
-        """The last lines that the latest incarnation of a node wrote to standard error; to standard
-        output, if it printed both there.
+    def last_log(self, node: str) -> Path | None:
+        """Standard error of the latest incarnation of a node; its standard output, if it printed
+        both there. None if it printed nothing.
         """
         lives = sorted((self.nodes / node).glob("*/"), key=lambda one: (len(one.name), one.name))
-        for log in (lives[-1] / name for name in ("stderr.log", "stdout.log") if lives):
-            if log.is_file() and (words := log.read_text(encoding="utf-8", errors="replace")):
-                return "\n".join(words.splitlines()[-lines:])
-        return ""
+        logs = (lives[-1] / name for name in ("stderr.log", "stdout.log") if lives)
+        return next((log for log in logs if log.is_file() and log.stat().st_size), None)
+
+    def stderr_tail(self, node: str, *, lines: int = 15) -> str:
+        """The last lines of `last_log`; empty without one."""
+        log = self.last_log(node)
+        return "" if log is None else "\n".join(read_end(log).splitlines()[-lines:])
 
     def residue(self, what: str) -> Mapping[str, Json]:
         """Something that this run left: what, where, and the command that removes it."""

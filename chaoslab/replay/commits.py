@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.terminal import last_lines
 
 _PREFIX = "chaoslab-bisect-"
 _GIT_S = 120.0
@@ -133,7 +134,7 @@ def _git(folder: Path, *words: str) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FleetError(f"git {words[0]} failed in {folder}: {error}") from error
     if done.returncode:
-        raise FleetError(f"git {words[0]} failed in {folder}: {done.stderr.strip()}")
+        raise FleetError(f"git {words[0]} failed in {folder}: {last_lines(done.stderr)}")
     return done.stdout.strip()
 
 

@@ -13,9 +13,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Attached, Networked, StartsTogether
-from chaoslab.plan.model import LAUNCHER, SYNCER, FaultPlan, Script
+from chaoslab.plan.model import LAUNCHER, SYNCER, Script
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import how_it_ended
 from chaoslab.record.run_directory import RunDirectory
@@ -124,18 +125,19 @@ class NodesStart:
         within_s: float = START_S,
         waited_s: float = 0.0,
     ) -> None:
-        """Wait until all are up. FleetError names those that are not, and what they said last."""
+        """Wait until all are up. FleetError names those that are not, and what was said last by the
+        first of them that ended.
+        """
         names = tuple(names)
         self._wait(names, is_up, within_s - waited_s)
         if absent := [name for name in names if not is_up(name)]:
             ended = self._progress.exits
-            culprits = [name for name in (*absent, SYNCER, LAUNCHER) if name in ended] or absent
-            states = "; ".join(
-                f"{name}: {self._state(name)}{last_words(self.launch.plan, self.directory, name)}"
-                for name in dict.fromkeys(culprits)
-            )
-            late = "" if any(name in ended for name in culprits) else f" within {within_s:g} s"
-            raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states})")
+            needed = {*absent, SYNCER, LAUNCHER} & ended.keys()
+            dead = sorted(needed, key=lambda name: ended[name].seq)
+            states = "; ".join(f"{name}: {self._state(name)}" for name in dead or absent)
+            late = "" if dead else f" within {within_s:g} s"
+            words = last_words(self.directory, *(dead or absent))
+            raise FleetError(f"{', '.join(absent)} did not {what}{late} ({states}){words}")
 
     def _wait(self, names: Sequence[str], is_up: Callable[[str], bool], within_s: float) -> None:
         """Wait until all are up, or one has ended that is needed for it."""
@@ -192,8 +194,7 @@ def _start_learners(fleet: Fleet, launch: Launch, upstream: str) -> None:
         fleet.enlist(spec)
 
 
-def last_words(plan: FaultPlan, directory: RunDirectory, node: str) -> str:
-    """The end of what a node printed, for a message; empty if it printed nothing."""
-    words = directory.stderr_tail(node)
-    what = "standard error" if plan.training.script is None else "output"
-    return f", its {what} ends with:\n{words}\n" if words else ""
+def last_words(directory: RunDirectory, *nodes: str) -> str:
+    """The end of what the first of these nodes printed that printed anything, as a clause."""
+    logs = filter(None, map(directory.last_log, nodes))
+    return next(filter(None, map(ends_with, logs)), "")

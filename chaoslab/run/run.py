@@ -277,9 +277,8 @@ class Run:
         if exited is None or exited.payload.exit_code != 0:
             running = f"still running after {EVALUATE_S:g} s"
             ending = running if exited is None else how_it_ended(exited)
-            self.remarks.append(
-                f"the evaluator failed: {ending}{last_words(self.plan, self.directory, EVALUATOR)}"
-            )
+            words = last_words(self.directory, EVALUATOR)
+            self.remarks.append(f"the evaluator failed: {ending}{words}")
 
     # ---------------------------------------------------------------- whatever happens in them
 

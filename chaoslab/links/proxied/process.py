@@ -19,6 +19,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import end_tree
 from chaoslab.core.spawning import Gate, import_path
+from chaoslab.core.terminal import ends_with
 from chaoslab.links.netem.packet_rules import LocalPlace
 from chaoslab.links.ports import ReservedPort, established
 from chaoslab.links.proxied.http_api import Endpoint, await_answer, call
@@ -120,7 +121,7 @@ class Server(LocalServer):
         if code is None:
             return ""
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        return f"process {self.pid} has ended with {how}{self._last_words()}"
+        return f"process {self.pid} has ended with {how}{ends_with(self.log)}"
 
     def close(self) -> None:
         """End it and what it started, and close its undo entry. May be repeated."""
@@ -180,7 +181,3 @@ class Server(LocalServer):
         if found is not None:
             facts = {"node": self.name, **found.facts, "mark": self._mark}
             self._pending_undos.open("end_process", **facts)
-
-    def _last_words(self) -> str:
-        words = self.log.read_text(errors="replace").strip()[-500:]
-        return f"; {self.log} ends with: {words}" if words else ""

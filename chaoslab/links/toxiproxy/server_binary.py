@@ -18,6 +18,7 @@ from pathlib import Path
 
 from chaoslab.core.cache import cache_folder
 from chaoslab.core.errors import FleetError
+from chaoslab.core.terminal import last_lines
 
 VERSION = "2.12.0"
 """The version that the conformance kit has passed with."""
@@ -84,7 +85,8 @@ def _build(version: str, scratch: Path) -> Path:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FleetError(f"toxiproxy-server {version} could not be built: {error}") from error
     if done.returncode:
-        raise FleetError(f"toxiproxy-server {version} could not be built: {done.stderr[-500:]}")
+        words = last_lines(done.stderr)
+        raise FleetError(f"toxiproxy-server {version} could not be built: {words}")
     return scratch / "server"
 
 

@@ -23,6 +23,7 @@ from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import FleetError
+from chaoslab.core.terminal import last_lines
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.links.toxiproxy import server_binary
 
@@ -337,4 +338,4 @@ def _run(command: tuple[str, ...], failure: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FleetError(f"{failure}: {error}") from error
     if done.returncode:
-        raise FleetError(f"{failure}: {(done.stderr or done.stdout).strip()[-500:]}")
+        raise FleetError(f"{failure}: {last_lines(done.stderr or done.stdout)}")

@@ -23,6 +23,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import Identity, identify, send
 from chaoslab.core.spawning import import_path
+from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.remote.host_agent.agent_loop import DISMISSED, AgentLoop
 from chaoslab.fleet.remote.host_agent.clients import Answers
@@ -86,8 +87,7 @@ def _spawn(folder: HostFolder, lease_s: float) -> None:
     while folder.agent is None:
         if process.poll() is not None or time.monotonic() > deadline_s:
             process.kill()
-            words = log.read_text(errors="replace").strip()[-1000:]
-            raise FleetError(f"the host agent does not come up; {log} ends with: {words}")
+            raise FleetError(f"the host agent does not come up{ends_with(log)}")
         time.sleep(_PAUSE_S)
 
 
