@@ -242,7 +242,9 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     if life is None or life.payload.incarnation in ended:
         return replace(absence, since=healing)  # it died, and was not started again
     was_started = life.seq > gone_seq
-    healed = max((s.healed for s in absence.stories if s.healed), key=lambda e: e.seq, default=None)
+    healed = max(
+        (s.healed for s in absence.stories if s.healed), key=lambda e: e.seq, default=healing
+    )
     return replace(
         absence,
         since=life if was_started and life.seq < heal_seq else healing,

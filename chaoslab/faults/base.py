@@ -99,7 +99,7 @@ class Fault(Protocol):
         ...
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Undo it on every target; safe to repeat."""
+        """Undo it on every target; safe to repeat. A run has one target after the other healed."""
         ...
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:

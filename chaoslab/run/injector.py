@@ -14,7 +14,7 @@ begun.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple, cast
@@ -275,13 +275,7 @@ class Injector:
     def _undo(self, one: OpenInjection, because: str = "") -> None:
         """Heal it on the fleet. If something is left of it, the next try follows in `_AGAIN_S`."""
         one.steps.clear()
-        try:
-            one.fault.heal(one.injection, self.recorder.fleet)
-        except FleetError as error:
-            reason = str(error)
-        else:
-            reason = self._left(one)
-        if reason:
+        if reason := "; ".join(dict.fromkeys(self._refused(one))) or self._left(one):
             one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
                 self.recorder.note(FaultHealFailed(**_about(one.injection), reason=reason))
@@ -292,14 +286,26 @@ class Injector:
         if one.fault.takes_away:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
+    def _refused(self, one: OpenInjection) -> Iterator[str]:
+        """Heal each target by itself, so that one that cannot be healed keeps no other away; gives
+        the reasons of those that cannot.
+        """
+        for name in one.injection.targets:
+            try:
+                one.fault.heal(replace(one.injection, targets=(name,)), self.recorder.fleet)
+            except FleetError as error:
+                yield str(error)
+
     def _left(self, one: OpenInjection) -> str:
         """Parts of a healed fault that are still there, and targets that the fleet reports as alive
-        although a probe finds no process, or a stopped one on which no other fault is open; empty:
-        none.
+        although a probe finds no process, or a stopped one on which no other fault is open, if no
+        part names it; empty: none.
         """
-        left = [what for still_there in one.still_there for what in still_there()]
+        found = [each for still_there in one.still_there for each in still_there()]
+        left = [what for _, what in found]
         self.recorder.drain()
         under_others = targets_of(other for other in self.opened.all if other is not one)
+        explained = under_others | {node for node, _ in found}
         for name in one.injection.targets:
             seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
             said = self.recorder.take(seen).payload
@@ -307,9 +313,9 @@ class Injector:
                 continue
             if said.state == "gone":
                 left.append(f"{name} has no process")
-            elif said.state == "T" and name not in under_others:
+            elif said.state == "T" and name not in explained:
                 left.append(f"{name} is still stopped")
-        return "; ".join(left)
+        return "; ".join(dict.fromkeys(left))
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer, or

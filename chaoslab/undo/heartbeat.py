@@ -29,8 +29,9 @@ STALL_S = 1.0
 BEAT_S = 0.5
 
 
-StillThere: TypeAlias = Callable[[], Sequence[str]]
-"""Observes the world: what a fault has done and is still there, in words."""
+StillThere: TypeAlias = Callable[[], Sequence[tuple[str, str]]]
+"""Observes the world: what a fault has done and is still there, as the name of its node ("": none)
+and a sentence."""
 DueWithin: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
 
 

@@ -118,20 +118,20 @@ class UndoLogFile:
         finally:
             block.until_s = block.opened = None
 
-    def _still_there(self, opened: list[UndoEntry]) -> tuple[str, ...]:
+    def _still_there(self, opened: list[UndoEntry]) -> tuple[tuple[str, str], ...]:
         """What is there although its entry was closed is opened again. Where `looks` is false, the
         log alone tells.
         """
-        found: list[str] = []
+        found: list[tuple[str, str]] = []
         for index, entry in enumerate(opened):
             if not is_safe_during_run(entry):
                 continue
-            is_open = entry.number in self._open
+            is_open, node = entry.number in self._open, str(entry.facts.get("node") or "")
             if not looks(entry):
-                where = entry.facts.get("node") or "a link"
-                found += [f"{entry.do} is not undone for {where}"] if is_open else []
+                text = f"{entry.do} is not undone for {node or 'a link'}"
+                found += [(node, text)] if is_open else []
             elif there := leftovers(entry):
-                found += there
+                found += [(node, text) for text in there]
                 if not is_open:
                     facts = {key: value for key, value in entry.facts.items() if key not in _OWN}
                     opened[index] = replace(entry, number=self.open(entry.do, **facts))

@@ -1,5 +1,6 @@
 """Every kind of trouble a run can meet: it is healed, ended, recorded, and says what happened."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.checks import base
+from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
@@ -79,6 +81,8 @@ def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path)
     assert history.faults[0].healing is not None
     assert history.faults[0].healed is None
     assert history.faults[1].healed is not None
+    assert "restart learner-3" in {f"{verb} {name}" for _, verb, name in stage.fleet.calls}
+    assert Rejoin(within_s=4.0, contributions=1).judge(history).culprits == ("learner-1",)
     assert not stage.fleet.alive
     (finding,) = [one for one in always_judged(history) if one.check == "heal"]
     assert finding.outcome is base.Outcome.UNKNOWN
@@ -126,9 +130,11 @@ def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
     assert said.payload.reason == "learner-1 has no process"
 
 
+PAUSE = replace(HALF, settings=FakePause(), fault="process.pause", targets=("learner-1",))
+
+
 def test_a_target_that_stays_stopped_is_not_healed(tmp_path: Path) -> None:
-    pause = replace(HALF, settings=FakePause(), fault="process.pause", targets=("learner-1",))
-    stage = Stage(tmp_path, [pause])
+    stage = Stage(tmp_path, [PAUSE])
     vars(stage.fleet).update(resume=lambda name: None)
     history = stage.execute()
     assert history.faults[0].healed is None
@@ -136,18 +142,45 @@ def test_a_target_that_stays_stopped_is_not_healed(tmp_path: Path) -> None:
     assert said.payload.reason == "learner-1 is still stopped"
 
 
+def test_a_target_of_which_the_undo_log_tells_that_it_is_stopped_is_named_once(
+    tmp_path: Path,
+) -> None:
+    heartbeat = Heartbeat(due_within=lambda _: nullcontext(lambda: [("learner-1", "is stopped")]))
+    stage = Stage(tmp_path, [PAUSE], heartbeat=heartbeat)
+    vars(stage.fleet).update(resume=lambda name: None)
+    (said,) = stage.execute().of(Kind.FAULT_HEAL_FAILED)
+    assert said.payload.reason == "is stopped"
+
+
+def test_a_learner_whose_peer_cannot_be_resumed_is_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [replace(PAUSE, targets=("learner-1", "learner-3"))])
+    resume = stage.fleet.resume
+
+    def refused(name: str) -> None:
+        if name == "learner-1":
+            raise FleetError(f"{name} cannot be resumed")
+        resume(name)
+
+    vars(stage.fleet).update(resume=refused)
+    history = stage.execute()
+    assert history.faults[0].healed is None
+    assert Rejoin(within_s=4.0, contributions=1).judge(history).culprits == ("learner-1",)
+
+
 def test_a_learner_that_crashes_at_the_start_is_named_with_its_last_words(tmp_path: Path) -> None:
     stage = Stage(tmp_path, troubles=Troubles(crash_at_start=frozenset({"learner-2"})))
     log = stage.directory.nodes / "learner-2" / "1" / "stderr.log"
     log.parent.mkdir(parents=True)
-    log.write_text("ValueError: there is no data here\n")
+    log.write_text(f"{'{...} ' * 1000}\nValueError: there is no data here\n\n------\n")
 
     with pytest.raises(FleetError) as why:
         stage.execute()
 
     said = str(why.value)
     assert "learner-2: exit code 1" in said
-    assert "there is no data here" in said
+    assert said.endswith("there is no data here")
+    assert str(log) in said
+    assert len(said) < 600
     assert "learner-1: " not in said
     assert ending(History.read(stage.directory.path))[0] == "broken"
     assert not stage.fleet.alive

@@ -315,11 +315,12 @@ def test_what_is_still_stopped_is_told_whatever_the_book_says(
         number = log.open("resume_process", node="learner-1", **known(sleeper.pid).facts)
     sleeper.suspend()
     wait_until(lambda: sleeper.status() == psutil.STATUS_STOPPED)
-    (said,) = still_there()
+    ((node, said),) = still_there()
+    assert node == "learner-1"
     assert str(sleeper.pid) in said
     log.close(number)
     assert not open_undos(tmp_path)
-    assert still_there() == (said,)
+    assert still_there() == ((node, said),)
     (again,) = open_undos(tmp_path)
     assert again.do == "resume_process"
     sleeper.resume()
@@ -334,7 +335,7 @@ def test_what_nobody_can_see_is_there_until_the_book_says_that_it_is_undone(
     with log.due_within(None) as still_there:
         number = log.open("unwedge_process", node="learner-1", **known(os.getpid()).facts)
         log.open("end_process", **known(os.getpid()).facts, mark="")
-    assert ["unwedge_process" in one for one in still_there()] == [True]
+    assert ["unwedge_process" in text for _, text in still_there()] == [True]
     log.close(number)
     assert still_there() == ()
 
