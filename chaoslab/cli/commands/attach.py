@@ -18,7 +18,6 @@ from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.options import (
     bundled,
     gate_options,
-    refuse_unknown,
     seed_option,
     selector_option,
     service_option,
@@ -31,14 +30,14 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_json,
 )
-from chaoslab.cli.commands.run import finish, run_watched
+from chaoslab.cli.commands.run import finish, prepare_gate, run_watched
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import plural
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Role
 from chaoslab.prepare.attach import Target, attached
-from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.prepare.plans import Asked
 
 
 @click.command(
@@ -118,8 +117,7 @@ def command(  # noqa: PLR0913  # one for each group of options
         _print_nodes(nodes, target, file, as_json=as_json)
         return
     asked = attached(Asked(plan=plan, settings=settings, seed=seed), target, nodes)
-    prepared = prepare(asked)
-    refuse_unknown(gate, prepared.plan)
+    prepared = prepare_gate(asked, gate)
     if not is_begun:
         confirm(context, nodes, prepared.plan.name)
     invocation = context.ensure_object(Invocation)

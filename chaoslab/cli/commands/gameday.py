@@ -31,6 +31,7 @@ from chaoslab.cli.commands.output import (
     typed_path,
     warn,
 )
+from chaoslab.cli.commands.run import run_told
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
@@ -52,13 +53,12 @@ from chaoslab.prepare.attach import Target
 from chaoslab.prepare.kinds import faults
 from chaoslab.prepare.plans import Asked, Prepared, decode, prepare
 from chaoslab.record.history import History
-from chaoslab.record.journal import Observer
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import recorded_schedule
 from chaoslab.replay.trials import recorded_plan
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
-from chaoslab.run.judged_run import JudgedRun, run_and_judge
+from chaoslab.run.judged_run import JudgedRun
 from chaoslab.run.operators import Inbox
 
 CHARTER_MD = "charter.md"
@@ -178,15 +178,16 @@ def command(  # noqa: PLR0913  # one for each option
             room.inbox, lines, by=room.by, holds=prepared.plan.held, has_others=bool(pages)
         )
 
-        def made(directory: Path) -> None:
-            invocation.remember(directory)
-            listeners.made(directory)
-            replace_file(directory / CHARTER_MD, charter)
-
         with _screen(room, given, is_alone=is_alone) as watching:
-            observers: list[Observer] = [watching, given, *pages, *listeners.observers]
-            judged = run_and_judge(prepared, out, observers, remember=made, inbox=room.inbox)
-        listeners.judged(judged)
+            judged = run_told(
+                prepared,
+                out,
+                [watching, given, *pages],
+                invocation=invocation,
+                listeners=listeners,
+                made=lambda directory: replace_file(directory / CHARTER_MD, charter),
+                inbox=room.inbox,
+            )
     for line in given.left():
         warn(f"not carried out: {harmless(str(line))}")
     _finish(judged, shown, out, as_json=as_json)

@@ -1,7 +1,7 @@
 """`chaoslab run`: the whole journey, from a plan's name to an exit code."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,12 @@ from chaoslab.cli.commands.repetition import Repeating, repeat_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import PlanError
 from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
 from chaoslab.report.story import RunStory
 from chaoslab.run.judged_run import JudgedRun, run_and_judge
+from chaoslab.run.operators import Inbox
 
 
 @click.command(
@@ -109,11 +111,13 @@ def command(  # noqa: PLR0913  # one for each group of options
         run = partial(run_watched, invocation=invocation, out=out, quiet=quiet, listeners=listeners)
         if repeating is not None:
             repeating = replace(repeating, gate=gate)
-            context.exit(repeating.carry_out(lambda: run(_prepared(asked, gate)), as_json=as_json))
-        finish(context, run(_prepared(asked, gate)), gate, out, as_json=as_json)
+            context.exit(
+                repeating.carry_out(lambda: run(prepare_gate(asked, gate)), as_json=as_json)
+            )
+        finish(context, run(prepare_gate(asked, gate)), gate, out, as_json=as_json)
 
 
-def _prepared(asked: Asked, gate: Gate) -> Prepared:
+def prepare_gate(asked: Asked, gate: Gate) -> Prepared:
     """The plan, made ready; PlanError, too, if `gate` names no check of it."""
     prepared = prepare(asked)
     refuse_unknown(gate, prepared.plan)
@@ -132,6 +136,27 @@ def run_watched(
     """Run it and judge it while listeners are told; with warnings and progress on stderr, unless
     it is to be quiet. `made` is told the run's directory once it is there.
     """
+    run = partial(run_told, prepared, out, invocation=invocation, listeners=listeners, made=made)
+    if quiet:
+        return run(())
+    for text in prepared.warnings:
+        warn(text)
+    with screen(sys.stderr, RunStory(prepared.plan.training.stop)) as watching:
+        return run([watching], await_twin=watching.await_twin)
+
+
+def run_told(
+    prepared: Prepared,
+    out: Path,
+    observers: Sequence[Observer],
+    *,
+    invocation: Invocation,
+    listeners: Listeners,
+    made: Callable[[Path], object],
+    await_twin: Callable[[Sequence[str]], object] = lambda _: None,
+    inbox: Inbox | None = None,
+) -> JudgedRun:
+    """Run it and judge it while observers and listeners are told; see `run_and_judge`."""
     invocation.secrets = prepared.text.secrets
 
     def remember(directory: Path) -> None:
@@ -139,14 +164,10 @@ def run_watched(
         listeners.made(directory)
         made(directory)
 
-    run = partial(run_and_judge, prepared, out, remember=remember)
-    if quiet:
-        judged = run(listeners.observers)
-    else:
-        for text in prepared.warnings:
-            warn(text)
-        with screen(sys.stderr, RunStory(prepared.plan.training.stop)) as watching:
-            judged = run([watching, *listeners.observers], await_twin=watching.await_twin)
+    judged = run_and_judge(
+        prepared, out, [*observers, *listeners.observers], remember=remember,
+        await_twin=await_twin, inbox=inbox,
+    )  # fmt: skip
     listeners.judged(judged)
     return judged
 
