@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,7 +26,6 @@ from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
 from chaoslab.fleet.attached.restoring_containers import connect, restore
-from chaoslab.fleet.attached.settings import Compose
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
@@ -50,55 +50,62 @@ _ENDED_S: Final = 10.0
 """Longest time from the end of a container's output to its own end."""
 
 
-def find(engine: Engine, which: Compose) -> Sequence[Found]:
-    """The nodes of a Compose project that run; AbilityError if they are no training."""
-    if which.is_script:
-        return _workers(engine, which.project, which.services)
-    return _training(engine, which.project)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A Compose project on an engine; with `services` those of a training of the user's own."""
 
+    engine: Engine
+    name: str
+    services: Sequence[str] = ()
 
-def _training(engine: Engine, project: str) -> Sequence[Found]:
-    nodes = []
-    for name in sorted(engine.names({PROJECT: project})):
-        command = command_of(engine.made_as(name).command)
-        if command is not None and engine.inspect(name).is_alive:
-            nodes.append(
-                Found(
-                    name=command.name,
-                    role=command.role,
-                    where=f"container {name}",
-                    handle=name,
-                    command=command,
+    def close(self) -> None:
+        """Close the connection to the engine."""
+        self.engine.close()
+
+    def find(self) -> Sequence[Found]:
+        """Its nodes that run; AbilityError if they are no training."""
+        return self._workers() if self.services else self._training()
+
+    def _training(self) -> Sequence[Found]:
+        nodes = []
+        for name in sorted(self.engine.names({PROJECT: self.name})):
+            command = command_of(self.engine.made_as(name).command)
+            if command is not None and self.engine.inspect(name).is_alive:
+                nodes.append(
+                    Found(
+                        name=command.name,
+                        role=command.role,
+                        where=f"container {name}",
+                        handle=name,
+                        command=command,
+                    )
                 )
-            )
-    none = "none of its containers runs a syncer or learner; `docker compose ls` lists projects"
-    return training_of(nodes, f"compose:{project}", none)
+        none = "none of its containers runs a syncer or learner; `docker compose ls` lists projects"
+        return training_of(nodes, f"compose:{self.name}", none)
 
+    def _workers(self) -> Sequence[Found]:
+        """The containers of its services, in the order of the numbers in their names."""
+        workers: list[Found] = []
+        for service in self.services:
+            names = self.engine.names({PROJECT: self.name, SERVICE: service})
+            running = [name for name in names if self.engine.inspect(name).is_alive]
+            if not running:
+                there = sorted({one[SERVICE] for one in self.engine.names({PROJECT: self.name})
+                                .values() if SERVICE in one})  # fmt: skip
+                raise AbilityError(
+                    f"compose:{self.name}: no container of the service {service!r} runs; its "
+                    f"services: {', '.join(there) or 'none'}"
+                )
+            for name in sorted(running, key=lambda name: (len(name), name)):
+                workers.append(of_script(f"worker-{len(workers)}", f"container {name}", name))
+        return workers
 
-def _workers(engine: Engine, project: str, services: Sequence[str]) -> Sequence[Found]:
-    """The containers of these services, in the order of the numbers in their names."""
-    workers: list[Found] = []
-    for service in services:
-        names = engine.names({PROJECT: project, SERVICE: service})
-        running = [name for name in names if engine.inspect(name).is_alive]
-        if not running:
-            there = sorted({one[SERVICE] for one in engine.names({PROJECT: project}).values()
-                            if SERVICE in one})  # fmt: skip
-            raise AbilityError(
-                f"compose:{project}: no container of the service {service!r} runs; its services: "
-                f"{', '.join(there) or 'none'}"
-            )
-        for name in sorted(running, key=lambda name: (len(name), name)):
-            workers.append(of_script(f"worker-{len(workers)}", f"container {name}", name))
-    return workers
-
-
-def printed(engine: Engine, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
-    """The last lines that each node has printed."""
-    return {
-        node.name: plain_lines(engine.said(node.handle, last=_TAIL_LINES).encode())
-        for node in nodes
-    }
+    def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
+        """The last lines that each node has printed."""
+        return {
+            node.name: plain_lines(self.engine.said(node.handle, last=_TAIL_LINES).encode())
+            for node in nodes
+        }
 
 
 def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> ContainerRecipe:
@@ -242,17 +249,17 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         clock: Clock,
         *,
         undo_log: UndoLog,
-        engine: Engine,
-        settings: Compose,
+        project: Project,
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
+        restarts: bool = True,
         reads: Patterns | None = None,
     ) -> None:
         super().__init__(
             run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-            restarts=settings.restarts, reads=reads,
+            restarts=restarts, reads=reads,
         )  # fmt: skip
-        self._engine, self._settings = engine, settings
+        self._engine, self._project = project.engine, project
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
         """Node by the id of its container."""
@@ -283,12 +290,12 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         return news(self._arrivals, self._troubles, is_open=self._is_open)
 
     def _find(self) -> Sequence[Found]:
-        return find(self._engine, self._settings)
+        return self._project.find()
 
     def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
         """Identity by its project and its engine, independent of the way to the engine."""
         engine = self._engine.facts().get("ID") or self._engine.url
-        return f"compose {engine} {self._settings.project}"
+        return f"compose {engine} {self._project.name}"
 
     def _recipe(self, found: Found) -> bytes:
         recipe = recipe_of(self._engine, found, is_ours_to_start=self._restarts)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
@@ -25,6 +25,9 @@ from chaoslab.fleet.stressors import Mechanism
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
+
+if TYPE_CHECKING:
+    from chaoslab.fleet.attached.containers import Project
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,19 +112,20 @@ class Compose(_OfOthers):
 
     def find(self) -> Sequence[Found]:
         """The nodes that run now."""
-        from chaoslab.fleet.attached import containers  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
-
-        with closing(Engine.connect()) as engine:
-            return containers.find(engine, self)
+        with closing(self.on_engine()) as project:
+            return project.find()
 
     def printed(self, nodes: Sequence[Found]) -> Mapping[str, Sequence[str]]:
         """The last lines that each container has printed."""
-        from chaoslab.fleet.attached import containers  # noqa: PLC0415  # needs the SDK
+        with closing(self.on_engine()) as project:
+            return project.printed(nodes)
+
+    def on_engine(self) -> "Project":
+        """The project on the engine that answers; AbilityError if none does."""
+        from chaoslab.fleet.attached.containers import Project  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
 
-        with closing(Engine.connect()) as engine:
-            return containers.printed(engine, nodes)
+        return Project(engine=Engine.connect(), name=self.project, services=self.services)
 
     @property
     def is_script(self) -> bool:
@@ -237,14 +241,12 @@ class ComposeFleets:
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415
-        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
 
-        settings, reading = self.settings, self.request.reading
-        if reading is not None:
-            settings = replace(settings, restarts=reading.restarts != "supervisor")
+        reading, restarts = self.request.reading, self.settings.restarts
         return ComposeFleet(
             run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=tuple(self.request.learners), engine=Engine.connect(), settings=settings,
+            learners=tuple(self.request.learners), project=self.settings.on_engine(),
+            restarts=restarts if reading is None else reading.restarts != "supervisor",
             reads=self.request.reads,
         )  # fmt: skip
 
