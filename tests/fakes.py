@@ -30,6 +30,7 @@ class FakeFleet:
     """Implements `fleet.base.Fleet` for one syncer, its learners and an evaluator."""
 
     kind = "fake"
+    verb_s = 0.0
     abilities = frozenset(Ability)
     node_site = NodeSite()
 

@@ -186,11 +186,15 @@ class Fleet(Protocol):
     """A group of nodes. A context manager: leaving it ends every node it started.
 
     What a fleet can do beside this are further protocols (`protocols`). Verbs on an unknown name
-    raise KeyError; verbs the world refuses raise FleetError.
+    raise KeyError; verbs the world refuses raise FleetError. While `poll` waits, other threads call
+    verbs, at most one at a time for each node.
     """
 
     kind: str
     """The fleet's name in plans."""
+    verb_s: float = 300.0
+    """Longest time of a verb: longer than the limits of its own calls, whose errors say more. 0:
+    verbs take no time, and are called in place."""
 
     def __enter__(self) -> Self: ...
     def __exit__(

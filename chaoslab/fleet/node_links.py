@@ -24,6 +24,7 @@ from chaoslab.core.payloads import (
     LinkStarted,
     Payload,
 )
+from chaoslab.fleet.chores import taken_out
 from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
@@ -72,17 +73,18 @@ class NodeLinks:
         if counters is not None and any(value is not None for value in asdict(counters).values()):
             self.report(LinkCounted(link=name, **asdict(counters)))
 
-    def observed(self) -> list[Observation]:
-        """Reports since the last call; looks for a loss twice a second."""
-        if not self._is_lost and self.clock.now_s() >= self._look_s:
+    def observed(self, *, looks: bool = True) -> list[Observation]:
+        """Reports since the last call; `looks` for a loss twice a second, not in the middle of a
+        verb.
+        """
+        if looks and not self._is_lost and self.clock.now_s() >= self._look_s:
             self._look_s = self.clock.now_s() + _LOOK_S
             self.look()
         if isinstance(self.made_by, Remakes):
             for remade in self.made_by.remade():
                 streams, reason = remade.streams, remade.reason
                 self.report(LinkRemade(link=remade.link, streams=streams, reason=reason))
-        observed, self._observed = self._observed, []
-        return observed
+        return taken_out(self._observed)
 
     def look(self) -> bool:
         """Whether what carries the links is broken; reports it the first time."""

@@ -262,6 +262,15 @@ class HearsLate(Protocol):
 
 
 @runtime_checkable
+class HasChores(Protocol):
+    """Does more in `poll` than read, but not while a verb is under way. No ability to ask for."""
+
+    def acting(self) -> AbstractContextManager[None]:
+        """In it a verb is carried out; see `chores`."""
+        ...
+
+
+@runtime_checkable
 class Attached(Protocol):
     """Has nodes that others started, and that go on after the run. No ability to ask for."""
 

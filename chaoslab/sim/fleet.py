@@ -45,6 +45,7 @@ class SimFleet(DiskFaults):
     """Implements `fleet.base.Fleet` on a virtual clock."""
 
     kind = "sim"
+    verb_s = 0.0
     lacking: ClassVar[frozenset[Ability]] = frozenset(
         {Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD, Ability.MEMORY_LIMIT}
     )

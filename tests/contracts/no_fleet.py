@@ -41,6 +41,7 @@ class NoFleet:
     """
 
     kind = "none"
+    verb_s = 0.0
     abilities = frozenset(Ability)
     node_site = NodeSite()
 

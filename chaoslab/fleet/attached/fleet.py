@@ -269,15 +269,20 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             for life in list(self._lives.values()):
                 if not life.is_over and life.has_exited:
                     self._observed += self._said_by(life, life.finish())
-                life.close_restore_if_it_stays()
-            self._take_up_returned()
+            with self._chores.idle() as is_idle:
+                if is_idle:
+                    self._look_after_ended()
             left_s = deadline - time.monotonic()
             if (len(self._observed), len(self._troubles)) != known or left_s <= 0:
                 return
             time.sleep(min(_BLINK_S, left_s))
 
-    def _take_up_returned(self) -> None:
-        """Take up nodes that others have started again."""
+    def _look_after_ended(self) -> None:
+        """Close the undo entries of those that stay up, and take up nodes that others have started
+        again.
+        """
+        for life in self._lives.values():
+            life.close_restore_if_it_stays()
         if time.monotonic() < self._look_s:
             return
         self._look_s = time.monotonic() + _RETURN_S

@@ -150,6 +150,9 @@ class Container(EngineContainer, CarriedIncarnation):
             }
             self._files.begun(self.spec, command, started)
             if_it_fails.pop_all()
+
+    def follow(self) -> None:
+        """Read what it prints from now on, on a thread of its own."""
         threading.Thread(target=self._carry, name=self.name, daemon=True).start()
 
     def _container_spec(self, command: Sequence[str]) -> ContainerSpec:
@@ -181,7 +184,7 @@ class Container(EngineContainer, CarriedIncarnation):
     # ---------------------------------------------------------------- while it runs
 
     def _carry(self) -> None:
-        """Carry output from the engine to the queue until it ends, on a thread of its own."""
+        """Carry output from the engine to the queue until it ends."""
         kept_bytes = 0
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece

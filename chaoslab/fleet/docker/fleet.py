@@ -146,8 +146,11 @@ class DockerFleet(NodeFleet[Container], Disconnectable, Upgradable):
         image = self._images.get(spec.name, self._run_context.setup.image)
         return Container(spec, incarnation, image, self._run_context)
 
+    def _listen(self, begun: Container) -> None:
+        begun.follow()
+
     def _disk(self, spec: NodeSpec) -> VolumeFiles:
-        is_tried = any(one.has_volume for one in self._storages.values())
+        is_tried = any(one.has_volume for one in tuple(self._storages.values()))
         return VolumeFiles(spec, self._run_context, is_tried=is_tried)
 
     def _signal(self, lives: Sequence[Container], name: str) -> None:

@@ -189,7 +189,7 @@ class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
         together(lives, lambda life: life.delete_job())
 
     def beside(self, *names: str) -> Sequence[str]:
-        lives = [life for life in self._lives.values() if not life.is_over]
+        lives = [life for life in tuple(self._lives.values()) if not life.is_over]
         if waiting := [life.spec.name for life in lives if not life.has_started]:
             raise FleetError(f"{', '.join(waiting)} has not started, and may be put on any machine")
         machines = frozenset[str]().union(*(self._running(name).machines for name in names))
@@ -283,12 +283,13 @@ class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
 
     def _wait(self, limit_s: float) -> None:
         """Record what has arrived, after waiting for the first of it."""
-        several = [one for one in self._lives.values() if isinstance(one, HostPods)]
+        several = [one for one in tuple(self._lives.values()) if isinstance(one, HostPods)]
         if due := [life for life in several if life.waits]:
             limit_s = min(limit_s, _LOOK_S)
-        for life in due:
-            with suppress(FleetError):  # the server does not answer: it is asked again later
-                life.end_rest()
+        with self._chores.idle() as is_idle:
+            for life in due if is_idle else ():
+                with suppress(FleetError):  # the server does not answer: it is asked again later
+                    life.end_rest()
         for arrival in taken(self._run_context.arrivals, limit_s):
             self._record(observed(arrival, self._troubles, is_open=self._is_open))
         self._take_up_replacements()

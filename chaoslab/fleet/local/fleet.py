@@ -9,7 +9,7 @@ Each node leads its own process group, dies with the harness (parent-death signa
 acted on as a whole tree. The hooks a node may take up, by signal to its main process: SIGUSR1 hang
 the training thread, SIGUSR2 go on, SIGHUP notice of preemption, SIGTERM please leave.
 
-The thread that uses it must outlive it: the kernel ends a node when the thread that started it
+Threads that start nodes must outlive it: the kernel ends a node when the thread that started it
 ends.
 """
 
@@ -17,14 +17,13 @@ import math
 import os
 import selectors
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.process_identity import Identity
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
@@ -100,7 +99,6 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
         self._unfinished: list[LocalIncarnation] = []
         """Over, but not all of their processes could be ended."""
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
-        self._thread = threading.get_ident()
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
@@ -115,15 +113,13 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
         )
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
-        if threading.get_ident() != self._thread:
-            raise HarnessBug(
-                "nodes are started by the thread that made the fleet: they die with it"
-            )
         private = self._private_folder.put(spec)
-        life = LocalIncarnation(spec, incarnation, self._place, private)
-        self._selector.register(life.pipe, selectors.EVENT_READ, life)
-        self._watch(life)
-        return life
+        return LocalIncarnation(spec, incarnation, self._place, private)
+
+    def _listen(self, begun: LocalProcess) -> None:
+        if isinstance(begun, LocalIncarnation):
+            self._selector.register(begun.pipe, selectors.EVENT_READ, begun)
+        self._watch(begun)
 
     def _watch(self, life: LocalProcess) -> None:
         pidfd = _pidfd(life.identity.pid)
@@ -159,13 +155,14 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
 
     def _end_leftovers(self) -> None:
         """End leftovers of ended nodes; output from meanwhile is recorded."""
-        for life in self._unfinished:
-            life.end_leftovers(_LEFTOVERS_S)
-            if life.spec.launches and not life.remaining:
-                self._record(self._by_worker(life, life.read_all()))
-                self._unregister(life)
-                life.close()
-        self._unfinished = [life for life in self._unfinished if life.remaining]
+        with self._taking_up:
+            for life in self._unfinished:
+                life.end_leftovers(_LEFTOVERS_S)
+                if life.spec.launches and not life.remaining:
+                    self._record(self._by_worker(life, life.read_all()))
+                    self._unregister(life)
+                    life.close()
+            self._unfinished = [life for life in self._unfinished if life.remaining]
 
     def _unregister(self, life: LocalIncarnation) -> None:
         if life.pipe in self._selector.get_map():
@@ -176,9 +173,7 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
     def _taken_up(
         self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool
     ) -> LocalProcess:
-        life = LaunchedProcess(spec, incarnation, self._place, found, is_again=is_again)
-        self._watch(life)
-        return life
+        return LaunchedProcess(spec, incarnation, self._place, found, is_again=is_again)
 
     def _end_workers(self, left: Sequence[LocalProcess]) -> None:
         self._end_leftovers()
@@ -188,18 +183,19 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
 
     def _wait(self, limit_s: float) -> None:
         """Wait for output or an exit, and take in what is there: output first, exits after it."""
-        if len(self._pidfds) < sum(not life.is_over for life in self._lives.values()):
+        if len(self._pidfds) < sum(not life.is_over for life in tuple(self._lives.values())):
             limit_s = min(limit_s, _BLINK_S)
         if self._searched():
             limit_s = min(limit_s, _SEARCH_S)
         ready = self._ready(limit_s)
-        self._take_up_launched()  # before anything is read that they may have printed
-        for key, _ in ready:
-            if isinstance(key.data, LocalIncarnation):
-                self._read(key.data)
-        for life in list(self._lives.values()):
-            if not life.is_over and life.has_exited:
-                self._finish(life)
+        with self._taking_up:
+            self._take_up_launched()  # before anything is read that they may have printed
+            for key, _ in ready:
+                if isinstance(key.data, LocalIncarnation) and key.fd in self._selector.get_map():
+                    self._read(key.data)
+            for life in list(self._lives.values()):
+                if not life.is_over and life.has_exited:
+                    self._finish(life)
 
     def _ready(self, limit_s: float) -> "list[tuple[selectors.SelectorKey, int]]":
         """Readable descriptors. The last fraction of a millisecond is slept: epoll counts whole

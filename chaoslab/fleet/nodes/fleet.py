@@ -6,14 +6,15 @@
     NodeLinks, StressRegistry ────────────────────────────────┘
 
 `local.fleet`, `docker.fleet` and `kubernetes.fleet` say how an incarnation begins, is signalled and
-is waited for. A fleet is used from one thread.
+is waited for. The thread that makes a fleet reads by `poll`; others carry out verbs meanwhile.
 """
 
 import signal as signals
+import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import ClassVar, Final, Generic, Self, TypeVar
@@ -32,11 +33,13 @@ from chaoslab.fleet.base import (
     probed,
     say_what_remains,
 )
+from chaoslab.fleet.chores import Chores, taken_out
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import all_or_none
 from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.fleet.protocols import (
+    HasChores,
     HasHosts,
     HasVolumes,
     Hookable,
@@ -55,8 +58,9 @@ from chaoslab.links.base import Link
 
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _PATIENCE_S: Final = 0.5
-"""How long `restart` lets a node that was told to end do so by itself. The harness waits meanwhile,
-so what the others report is stamped late."""
+"""How long `restart` lets a node that was told to end do so by itself."""
+_BLINK_S: Final = 0.01
+"""Interval of the looks whether `poll` has noticed an end."""
 _KILLED_S: Final = 20.0
 """Longest end of a node after SIGKILL while the others train on, the first time."""
 
@@ -75,6 +79,7 @@ class NodeFleet(
     HasVolumes,
     HasHosts,
     Networked,
+    HasChores,
     Generic[IncarnationT],
 ):
     """A fleet of incarnations; what each verb promises stands in `base.Fleet` and `protocols`."""
@@ -101,12 +106,16 @@ class NodeFleet(
         self._troubles: list[FleetError] = []
         """Errors that the next waiting `poll` will raise: no verb in between fails for them."""
         self._is_open = True
+        self._chores, self._reader = Chores(), threading.get_ident()
 
     # ---------------------------------------------------------------- what differs by fleet
 
     @abstractmethod
     def _begin(self, spec: NodeSpec, incarnation: int) -> IncarnationT:
         """Start an incarnation. FleetError if it cannot be; then nothing is left of it."""
+
+    def _listen(self, begun: IncarnationT) -> None:
+        """From now on `poll` may read what it prints: its start was reported."""
 
     @abstractmethod
     def _disk(self, spec: NodeSpec) -> Disk:
@@ -197,8 +206,9 @@ class NodeFleet(
             self._await_end(life)
         self._storage(name)
         begun = self._begin(self._specs[name], life.incarnation + 1 if life else 1)
-        self._lives[name] = begun
         self._say_started(begun)
+        self._listen(begun)
+        self._lives[name] = begun
         return self._node(name)
 
     def kill(self, *names: str) -> None:
@@ -333,8 +343,10 @@ class NodeFleet(
 
     def poll(self, until_s: float) -> Sequence[Observation]:
         """Reports and ends of nodes; a node's last lines come before its exit."""
-        self._observed += self._node_links.observed()
-        self._observed += self._stress_registry.observations(self._lives.values())
+        with self._chores.idle() as is_idle:
+            lives = tuple(self._lives.values()) if is_idle else None
+            self._observed += self._node_links.observed(looks=is_idle)
+            self._observed += self._stress_registry.observations(lives)
         waits = self._is_open and until_s > self._place.clock.now_s()
         while self._is_open and not self._observed and not (waits and self._troubles):
             left_s = until_s - self._place.clock.now_s()
@@ -343,8 +355,10 @@ class NodeFleet(
                 break
         if waits and self._troubles:
             raise self._troubles.pop(0)
-        observed, self._observed = self._observed, []
-        return observed
+        return taken_out(self._observed)
+
+    def acting(self) -> AbstractContextManager[None]:
+        return self._chores.acting()
 
     # ---------------------------------------------------------------- inside
 
@@ -408,7 +422,10 @@ class NodeFleet(
             raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")
 
     def _wait_for(self, lives: Sequence[IncarnationT], limit_s: float) -> None:
-        """Wait until all of them are over, at most this long."""
-        deadline = time.monotonic() + limit_s
+        """Wait until all of them are over, at most this long. In a verb `poll` reads meanwhile."""
+        deadline, is_reader = time.monotonic() + limit_s, threading.get_ident() == self._reader
         while any(not life.is_over for life in lives) and time.monotonic() < deadline:
-            self._wait(0.05)
+            if is_reader:
+                self._wait(0.05)
+            else:
+                time.sleep(_BLINK_S)

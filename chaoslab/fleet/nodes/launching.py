@@ -7,6 +7,7 @@ ended runs again when its launcher starts it, or, if that does not do so, when i
 started again here.
 """
 
+import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -46,6 +47,8 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         """Search of each launcher."""
         self._started_by: dict[str, int] = {}
         """Incarnation of the launcher that started each worker."""
+        self._taking_up = threading.RLock()
+        """Held while workers are taken up, and what they print is read."""
 
     # ---------------------------------------------------------------- what differs by fleet
 
@@ -99,34 +102,37 @@ class LaunchingFleet(NodeFleet[ProcessT]):
 
     def _searched(self) -> list[ProcessT]:
         """The launchers that run, and have a worker that does not."""
-        return [life for life in self._lives.values() if life.spec.launches and not life.is_over
-                and len(self._workers(life)) < len(life.spec.launches)]  # fmt: skip
+        lives = [one for one in tuple(self._lives.values()) if not one.is_over]
+        return [one for one in lives if len(self._workers(one)) < len(one.spec.launches)]
 
     def _take_up_launched(self) -> None:
         """Workers that launchers have started since."""
-        for launcher in self._searched():
-            known = {rank: life.identity for rank, life in self._workers(launcher).items()}
-            found = self._searches[launcher.spec.name].find(launcher.identity, known)
-            for rank, identity in sorted(found.items()):
-                if rank >= len(launcher.spec.launches):
-                    self._troubles.append(
-                        FleetError(
-                            f"process {identity.pid} has rank {rank}, and the plan says that there "
-                            f"are {len(launcher.spec.launches)} workers: write as many as start"
-                        )
-                    )
-                else:
-                    self._take_up(launcher.spec.launches[rank], launcher, identity)
+        with self._taking_up:
+            for launcher in self._searched():
+                known = {rank: life.identity for rank, life in self._workers(launcher).items()}
+                found = self._searches[launcher.spec.name].find(launcher.identity, known)
+                for rank, identity in sorted(found.items()):
+                    self._take_up(launcher, rank, identity)
 
-    def _take_up(self, spec: NodeSpec, launcher: ProcessT, found: Identity) -> None:
-        before = self._lives.get(spec.name)
+    def _take_up(self, launcher: ProcessT, rank: int, found: Identity) -> None:
+        workers = launcher.spec.launches
+        if rank >= len(workers):
+            self._troubles.append(
+                FleetError(
+                    f"process {found.pid} has rank {rank}, and the plan says that there are "
+                    f"{len(workers)} workers: write as many as start"
+                )
+            )
+            return
+        spec, before = workers[rank], self._lives.get(workers[rank].name)
         is_again = self._started_by.get(spec.name) == launcher.incarnation
         self._started_by[spec.name] = launcher.incarnation
         life = self._taken_up(
             spec, before.incarnation + 1 if before else 1, found, is_again=is_again
         )
-        self._lives[spec.name] = life
         self._say_started(life)
+        self._listen(life)
+        self._lives[spec.name] = life
 
     def _end_left_by(self, launcher: ProcessT) -> None:
         """End the remaining workers of a launcher that has ended."""

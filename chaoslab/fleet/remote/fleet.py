@@ -7,11 +7,12 @@ What an agent does is what the local fleet does, by the same code. Here is only 
 can know: which node is where, and that a host is lost. A lost host takes its nodes with it; they
 can be started again when it can be reached again.
 
-A fleet is used from one thread; connections are on another one.
+The thread that makes a fleet reads by `poll`; others carry out verbs meanwhile. Connections are on
+a thread of their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -32,8 +33,9 @@ from chaoslab.fleet.base import (
     not_started,
     say_what_remains,
 )
+from chaoslab.fleet.chores import Chores, taken_out
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.protocols import HasHosts, Networked
+from chaoslab.fleet.protocols import HasChores, HasHosts, Networked
 from chaoslab.fleet.remote.calls import HostCalls
 from chaoslab.fleet.remote.forwarded import ForwardsVerbs
 from chaoslab.fleet.remote.ground import Ground, HostSite
@@ -56,7 +58,7 @@ _LOOK_S: Final = 0.1
 """Interval of the looks for what is due, while something will be."""
 
 
-class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
+class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
     """A fleet of hosts; see `base.Fleet` and `protocols` for what each verb promises."""
 
     def __init__(
@@ -85,6 +87,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         self._reports = Reports(ground, clock, run_directory, self._placed)
         self._calls = HostCalls(ground.loop, undo_log)
         self._is_open = True
+        self._chores = Chores()
 
     # ---------------------------------------------------------------- begin and end
 
@@ -112,7 +115,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         self._calls.close()
         remaining += self._manager.part_with_all(self.is_gone_for_good)
         for one in self._placed.values():
-            one.node = replace(one.node, is_alive=False)
+            one.end()
         self._loop.close()
         say_what_remains(remaining, error)
 
@@ -178,7 +181,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         hosts = [member.host for member in one.members]
         begin = Host.call if one.node.incarnation else Host.set_up
         begun = self._calls.side_by_side(hosts, lambda host: begin(host, "restart", name))
-        one.node = to_node(begun[0])
+        one.begin(to_node(begun[0]))
         return one.node
 
     def _end_members(self, one: Placed) -> None:
@@ -241,16 +244,21 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked):
         return self._node_links.links
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        self._observed += self._node_links.observed()
+        with self._chores.idle() as is_idle:
+            self._observed += self._node_links.observed(looks=is_idle)
         while not self._observed:
-            self._calls.kill_rest(self._placed.values(), self._clock.now_s())
+            with self._chores.idle() as is_idle:
+                if is_idle:
+                    self._calls.kill_rest(self._placed.values(), self._clock.now_s())
             left_s = until_s - self._clock.now_s()
             if not self._take(self._wait_s(left_s)) and (left_s <= 0 or not self._is_open):
                 break
         while len(self._observed) < _BATCH and self._take(0.0):
             continue
-        observed, self._observed = self._observed, []
-        return observed
+        return taken_out(self._observed)
+
+    def acting(self) -> AbstractContextManager[None]:
+        return self._chores.acting()
 
     # ---------------------------------------------------------------- hosts that go and come
 

@@ -11,6 +11,7 @@ import io
 import logging
 import re
 import tarfile
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -34,7 +35,7 @@ _OF_AGENT: Final = re.compile(r"[a-z_]+\.(log|jsonl)")
 
 
 class HostManager:
-    """The hosts of one run. Used from one thread."""
+    """The hosts of one run."""
 
     def __init__(self, ground: Ground, undo_log: UndoLog, run_directory: Path) -> None:
         self._ground, self._undo_log, self._run_directory = ground, undo_log, run_directory
@@ -42,6 +43,7 @@ class HostManager:
         """Undo entries by host."""
         self._starting: dict[str, Future[None]] = {}
         """Starts of agents that were begun and not asked for since, by host."""
+        self._requiring = threading.Lock()
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Start agents, side by side, each after its undo entry. The first error, when all are
@@ -64,10 +66,11 @@ class HostManager:
         """
         away = [host for host in hosts if not host.is_up]
         for host in away:
-            begun = self._starting.get(host.name)
-            if begun is None or begun.done():
-                self._open_undo(host)
-                self._starting[host.name] = self._ground.loop.begin(host.start())
+            with self._requiring:
+                begun = self._starting.get(host.name)
+                if begun is None or begun.done():
+                    self._open_undo(host)
+                    self._starting[host.name] = self._ground.loop.begin(host.start())
             if begun is not None and begun.done():
                 begun.result()
         if away:

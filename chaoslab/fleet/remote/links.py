@@ -8,6 +8,7 @@ Each agent has links of the usual kind (`EmbeddedLinks`) through a proxy that ru
 host cannot be reached, the state of its links is not known, and none of them counts as lost.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -224,6 +225,7 @@ class HostLinks(Links):
         """Links by host, through its latest agent that was asked for one."""
         self._links: dict[str, HostLink] = {}
         self._look_s = 0.0
+        self._opening = threading.Lock()
 
     @classmethod
     def factory(cls, seed: int) -> LinksFactory:
@@ -292,16 +294,17 @@ class HostLinks(Links):
         """Links through the agent that the host has now."""
         if self._loop is None:
             raise HarnessBug("links on hosts are used by a fleet that has none")
-        carrier = self._carriers.get(host.name)
-        if carrier is not None and carrier.at.is_gone:
-            carrier.__exit__(None, None, None)  # its entry is closed
-            carrier = None
-        if carrier is None:
-            carrier = AgentLinks(
-                AgentProxyHost(host, self._loop),
-                self._directory,
-                undo_log=self._undo_log,
-                seed=self._seed,
-            ).__enter__()
-            self._carriers[host.name] = carrier
-        return carrier
+        with self._opening:
+            carrier = self._carriers.get(host.name)
+            if carrier is not None and carrier.at.is_gone:
+                carrier.__exit__(None, None, None)  # its entry is closed
+                carrier = None
+            if carrier is None:
+                carrier = AgentLinks(
+                    AgentProxyHost(host, self._loop),
+                    self._directory,
+                    undo_log=self._undo_log,
+                    seed=self._seed,
+                ).__enter__()
+                self._carriers[host.name] = carrier
+            return carrier

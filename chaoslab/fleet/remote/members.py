@@ -9,6 +9,7 @@ When one of its processes ends, so do the others, and the node with them: see `h
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import Final
 
 from chaoslab.core.events import Kind, Observation
@@ -44,6 +45,8 @@ class Placed:
     members: list[Member]
     pid: int = 0
     _lives: dict[int, HostsLife] = field(default_factory=dict)
+    _changing: Lock = field(default_factory=Lock)
+    """Held while `node` changes: a verb starts it, and `poll` reads that it has ended."""
 
     @property
     def is_spread(self) -> bool:
@@ -74,6 +77,17 @@ class Placed:
                 if self.is_spread
                 else self.spec
             )
+
+    def begin(self, node: Node) -> None:
+        """It runs as this node."""
+        with self._changing:
+            self.node = node
+
+    def end(self, incarnation: int | None = None) -> None:
+        """It has ended, unless another incarnation runs than this one."""
+        with self._changing:
+            if incarnation in (None, self.node.incarnation):
+                self.node = replace(self.node, is_alive=False)
 
     def tell_end(self, numbers: Sequence[int]) -> None:
         """These members are told to end now."""
@@ -111,8 +125,8 @@ class Placed:
         if self.is_spread:
             told = self._life(said.incarnation).exited(number, said, now_s)
         has_ended = any(one.kind is Kind.NODE_EXITED for one in told)
-        if has_ended and said.incarnation == self.node.incarnation:
-            self.node = replace(self.node, is_alive=False)
+        if has_ended:
+            self.end(said.incarnation)
         return told
 
     # ---------------------------------------------------------------- ends

@@ -23,6 +23,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation, Payload
 from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved, NodeStressed
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.chores import taken_out
 from chaoslab.fleet.stressors import Slowness, Stressor
 
 HARNESS = "harness"
@@ -194,7 +195,7 @@ class StressRegistry(Generic[LifeT]):
 
     def count(self, name: str) -> None:
         """Report what the drivers of a node have measured."""
-        for key, stress in self._active.items():
+        for key, stress in tuple(self._active.items()):
             is_there = key[0] == name and not stress.driver.is_broken
             if is_there and (counts := stress.driver.counts()):
                 self._say(NodeCounted, key, stress, **counts)
@@ -204,15 +205,23 @@ class StressRegistry(Generic[LifeT]):
         for one in observations:
             said = one.payload if one.kind is Kind.LEARNER_STEP else None
             if isinstance(said, LearnerStep) and 0 < said.step_s < math.inf:
-                bears = [it for (name, _), it in self._active.items() if name == one.source]
+                active = tuple(self._active.items())
+                bears = [it for (name, _), it in active if name == one.source]
                 for stress in bears:
                     stress.heard.append((said.steps, said.step_s))
                 if not bears:
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(said.step_s)
 
-    def observations(self, lives: Iterable[LifeT]) -> list[Observation]:
-        """Observations since the last call; measures all nodes once a second."""
+    def observations(self, lives: Iterable[LifeT] | None) -> list[Observation]:
+        """Observations since the last call; measures all nodes once a second, and steers. None of
+        both without `lives`, in the middle of a verb.
+        """
+        if lives is not None:
+            self._look_after(lives)
+        return taken_out(self._observations)
+
+    def _look_after(self, lives: Iterable[LifeT]) -> None:
         for stress in self._active.values():
             stress.driver.tick()
         now_s = self.clock.now_s()
@@ -225,8 +234,6 @@ class StressRegistry(Generic[LifeT]):
                 if stress.driver.is_broken and not stress.is_broken:
                     stress.is_broken = True
                     self._say(NodeRelieved, key, stress, because="the stressor ended by itself")
-        found, self._observations = self._observations, []
-        return found
 
     def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _ActiveStress[LifeT]:
         wish = Wish(
@@ -234,7 +241,7 @@ class StressRegistry(Generic[LifeT]):
             injection=injection,
             stressor=stressor,
             calm_cores=self._cores(life),
-            others=tuple(one.driver for one in self._active.values()),
+            others=tuple(one.driver for one in tuple(self._active.values())),
         )
         calm_s = self._steps_s.get(life.spec.name)
         return _ActiveStress(
@@ -249,7 +256,7 @@ class StressRegistry(Generic[LifeT]):
 
     def _note_use(self, life: LifeT) -> None:
         name = life.spec.name
-        if life.is_over or any(node == name for node, _ in self._active):
+        if life.is_over or any(node == name for node, _ in tuple(self._active)):
             return  # it is stressed
         seen = life.cpu_used()
         if seen is None:

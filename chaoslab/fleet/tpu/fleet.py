@@ -83,7 +83,8 @@ class TpuVmFleet(RemoteFleet, HasSlices):
     def poll(self, until_s: float) -> Sequence[Observation]:
         while True:
             now_s = self._clock.now_s()
-            said = self._slices.turn(now_s)
+            with self._chores.idle() as is_idle:
+                said = self._slices.turn(now_s) if is_idle else []
             seen = super().poll(now_s if said else min(until_s, now_s + _TURN_S))
             self._slices.hear(seen, self._clock.now_s())
             if said or seen or now_s >= until_s:

@@ -9,6 +9,7 @@ link continues when the sender tries again. The effects of each injection are ke
 exist in the gateway's network and vanish with it, so they need no undo entries.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -210,6 +211,7 @@ class NetemLinks(LinksByName[ForwardedLink]):
         self._rules: Forwarding | None = None
         self._left: str | None = ""
         """Rules and queues in the kernel after our last change; None while that is unknown."""
+        self._changing = threading.RLock()
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
@@ -292,11 +294,12 @@ class NetemLinks(LinksByName[ForwardedLink]):
     @contextmanager
     def changing(self) -> Iterator[Forwarding]:
         """Record the rules afterwards as ours, also after a change that failed half-way."""
-        try:
-            yield self.rules
-        finally:
-            self._left = None
-            self._left = self.rules.written()
+        with self._changing:
+            try:
+                yield self.rules
+            finally:
+                self._left = None
+                self._left = self.rules.written()
 
 
 class _GatewayPlace:

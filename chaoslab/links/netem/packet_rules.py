@@ -8,6 +8,7 @@ Rules outlive a process, so each has an undo entry: the janitor removes those of
 
 import re
 import secrets
+import threading
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -97,6 +98,7 @@ class KernelPackets:
         """Counters of rules before they were removed, by port and comment."""
         self._has_bands = False
         """Whether the qdisc that holds all netem rules was added."""
+        self._changing = threading.Lock()
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
@@ -114,20 +116,22 @@ class KernelPackets:
 
         FleetError for a second injection of loss: their drops could not be told apart.
         """
-        if isinstance(effect, Loss):
-            self._lose(injection, port, direction, effect)
-            return
-        keys = {way: (injection, port, way, effect.kind) for way in direction.ways}
-        for key in keys.values():
-            if key in self._rules:
-                self._remove(key)
-        for way, key in keys.items():
-            self._add_netem(key, port, way, effect)
+        with self._changing:
+            if isinstance(effect, Loss):
+                self._lose(injection, port, direction, effect)
+                return
+            keys = {way: (injection, port, way, effect.kind) for way in direction.ways}
+            for key in keys.values():
+                if key in self._rules:
+                    self._remove(key)
+            for way, key in keys.items():
+                self._add_netem(key, port, way, effect)
 
     def remove(self, injection: str, port: int) -> None:
         """Remove all rules of an injection on that port."""
-        for key in [key for key in self._rules if key[:2] == (injection, port)]:
-            self._remove(key)
+        with self._changing:
+            for key in [key for key in self._rules if key[:2] == (injection, port)]:
+                self._remove(key)
 
     def close(self) -> None:
         """Remove all rules, then the qdisc."""
@@ -140,8 +144,9 @@ class KernelPackets:
 
     def count(self, port: int) -> tuple[int, int] | None:
         """Packets matched and dropped on that port; None if there never was a rule."""
-        mine = {drop.comment for drop in self._drops.values() if drop.port == port}
-        gone = {comment: seen for (at, comment), seen in self._gone.items() if at == port}
+        with self._changing:
+            mine = {drop.comment for drop in self._drops.values() if drop.port == port}
+            gone = {comment: seen for (at, comment), seen in self._gone.items() if at == port}
         if not mine and not gone:
             return None
         total = sum(gone.values(), PacketCounts())
