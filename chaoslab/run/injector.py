@@ -5,15 +5,16 @@
        └── its trigger never comes, or the limits forbid it ──► skipped
 
 It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
-`act` does what is due, and `next_time_s` says when to call it again. So that a fault comes on time,
-`waiting.prepare` does beforehand what is possible, and of one whose time is known the limits are
-asked and `fault.injecting` is written a moment before it. Then nothing stands between the time and
-the fault: no report of a node is read, no disk is waited for. See `waiting` for those that were not
-begun.
+These are verbs of the fleet (`verbs`): a method that awaits one is suspended until it has returned,
+and the loop goes on. `act` does what is due, and `next_time_s` says when to call it again. So that
+a fault comes on time, `waiting.prepare` does beforehand what is possible, and of one whose time is
+known the limits are asked, `fault.injecting` is written and the verb is handed over a moment
+before. Then nothing stands between the time and the fault: no report of a node is read, no disk is
+waited for. See `waiting` for those that were not begun.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -33,13 +34,15 @@ from chaoslab.core.payloads import (
     NodeProbed,
     Obstacle,
 )
+from chaoslab.core.realtime import realtime_priority
 from chaoslab.faults.base import Fault
-from chaoslab.fleet.base import Role
+from chaoslab.fleet.base import Fleet, Role
 from chaoslab.plan.model import SYNCER, Injection
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.open_injection import OpenInjection, OpenInjections, gather, targets_of
+from chaoslab.run.verbs import LOOK_S, Code, Verbs
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
 
@@ -57,7 +60,7 @@ class _Due(NamedTuple):
     """When it is to happen. What is due earlier is done first."""
     begins_s: float
     """When to begin it."""
-    action: Callable[[], None]
+    code: Callable[[], Code]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +68,7 @@ class Injector:
     """All injections of one run."""
 
     recorder: EventRecorder
+    verbs: Verbs
     directory: RunDirectory
     waiting: WaitingInjections
     opened: OpenInjections
@@ -81,14 +85,22 @@ class Injector:
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        return not (self.opened.will_heal or self.operators_may_act or self.waiting)
+        return not (
+            self.opened.will_heal or self.operators_may_act or self.waiting or self._is_acting
+        )
 
     @property
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or is to come by time or an operator."""
         is_awaited = self.operators_may_act or any(self.waiting.held.values())
         has_steps = any(one.steps for one in self.opened.all)
-        return self.opened.will_heal or is_awaited or has_steps or any(self.waiting.due())
+        is_open = self.opened.will_heal or has_steps or self._is_acting
+        return is_open or is_awaited or any(self.waiting.due())
+
+    @property
+    def _is_acting(self) -> bool:
+        """Whether a verb is under way for a target of an open injection."""
+        return not self.verbs.busy.isdisjoint(targets_of(self.opened.all))
 
     def pending(self) -> list[str]:
         """Victims that are not back yet from a fault that gives them back, one sentence each."""
@@ -119,35 +131,51 @@ class Injector:
         return inf if following is None else following.begins_s
 
     def act(self) -> bool:
-        """Do everything that is due, in the order in which it fell due; whether anything was."""
-        has_acted = False
+        """Do everything that is due, in the order in which it fell due, and go on where verbs have
+        returned; whether there was anything.
+        """
+        has_acted = self.verbs.turn()
         self.waiting.ask()
         self.waiting.note_held()
         while (due := self._next()) is not None and due.begins_s <= self.recorder.now_s:
-            due.action()
+            self.verbs.begin(due.code())
             has_acted = True
         return has_acted
 
-    def close(self, because: str) -> None:
+    def close(self, because: str, *, beat: Callable[[], object] = lambda: None) -> None:
         """The end: skip what waits, measure what is open, heal it unless it is `for: rest`.
 
         Every injection is tried, those again that could not be healed before; FleetError at the end
-        names those that could not be looked at.
+        names those that could not be looked at. Calls `beat` while verbs are under way.
         """
         for injection in tuple(self.waiting):
             reason = f"its trigger ({injection.trigger}) did not come: {because}"
             self._skip(injection, Obstacle.NO_TRIGGER, reason)
-        broken = []
-        for one in tuple(self.opened.all):
+        left, broken = deque(self.opened.all), list[str]()
+        while left or self.verbs.are_pending:
+            if left and self._is_free(left[0].injection):
+                self.verbs.begin(self._close(left.popleft(), because, broken))
+                continue
+            left.rotate(-1)
+            beat()
             try:
-                if one.heals_s is None and not one.unhealed:
-                    self._measure(one)
-                else:
-                    self._heal(one, because=because)
+                self.recorder.read(self.recorder.now_s + LOOK_S)
+                self.verbs.turn()
             except FleetError as error:
-                broken.append(f"{one.injection.id}: evidence could not be collected: {error}")
+                broken.append(str(error))
         if broken:
             raise FleetError("; ".join(broken))
+
+    async def _close(self, one: OpenInjection, because: str, broken: list[str]) -> None:
+        if all(one is not other for other in self.opened.all):
+            return  # healed meanwhile
+        try:
+            if one.heals_s is None and not one.unhealed:
+                await self._measure(one)
+            else:
+                await self._heal(one, because=because)
+        except FleetError as error:
+            broken.append(f"{one.injection.id}: evidence could not be collected: {error}")
 
     # ---------------------------------------------------------------- what operators ask
 
@@ -161,9 +189,9 @@ class Injector:
             self._skip(injection, Obstacle.OPERATOR, reason)
 
     def heal_early(self, spec: str = "", *, because: str) -> None:
-        """Heal what is open of this entry, or everything."""
+        """Heal what is open of this entry, or everything, in the next `act`."""
         for one in self.opened.of(spec):
-            self._heal(one, because=because)
+            one.heals_early = because
 
     # ---------------------------------------------------------------- what is due when
 
@@ -171,41 +199,43 @@ class Injector:
         return min(self._agenda(), key=lambda due: due.time_s, default=None)
 
     def _agenda(self) -> Iterator[_Due]:
-        for one in self.opened.all:
-            if one.again_s is not None:
+        """What is to come, but for nodes for which a verb is under way."""
+        now_s = self.recorder.now_s
+        for one in filter(lambda one: self._is_free(one.injection), self.opened.all):
+            if one.heals_early:
+                yield _Due(now_s, now_s, partial(self._heal, one, one.heals_early))
+            elif one.again_s is not None:
                 yield _Due(one.again_s, one.again_s, partial(self._undo, one))
             elif one.heals_s is not None:
                 yield _Due(one.heals_s, one.heals_s, partial(self._end, one))
             for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
-        for asked_s, injection in self.waiting.due():
-            yield _Due(asked_s, asked_s - _LEAD_S, partial(self._open, injection, asked_s))
+        for asked_s, injection in self.waiting.due(until_s=now_s):
+            if self._is_free(injection):
+                yield _Due(asked_s, asked_s - _LEAD_S, partial(self._open, injection, asked_s))
+
+    def _is_free(self, injection: Injection) -> bool:
+        return self.verbs.busy.isdisjoint(injection.targets)
 
     # ---------------------------------------------------------------- one injection
 
-    def _open(self, injection: Injection, asked_s: float) -> None:
+    async def _open(self, injection: Injection, asked_s: float) -> None:
         """Write it down and inject it; skip it if that is forbidden as things stand. Afterwards the
         node that announced its phase may go on.
         """
         fault, announced = fault_of(injection), self.waiting.announced(injection)
-        injection, why_not = self.waiting.with_all_hit(injection, fault)
+        injection, why_not = await self.waiting.with_all_hit(injection, fault)
         if found := why_not or self.opened.forbidden(injection, fault):
             self._skip(injection, *found)
         else:
             one = self._note_injecting(injection, fault, asked_s, announced)
-            self.recorder.journal.clock.sleep_until(asked_s)  # nothing is read before the fault
-            try:
-                with self._undone_when_due(one):
-                    fault.inject(injection, self.recorder.fleet)
-            except FleetError as error:
-                self._break_off(one, error)
-            else:
+            if await self._carry_out(one, fault.inject, at_s=asked_s):
                 injected = self.recorder.note(FaultInjected(**_about(injection)))
                 one.injected_s = began_s = injected.time_s
                 one.steps = [(began_s + at_s, index) for index, at_s in enumerate(fault.steps())]
-                self._probe(injection)
+                await self._probe(injection)
         if announced is not None:
-            self.waiting.let_go()
+            await self.waiting.let_go()
 
     def _note_injecting(
         self, injection: Injection, fault: Fault, asked_s: float, announced: Event | None
@@ -232,50 +262,70 @@ class Injector:
         self.opened.all.append(one)
         return one
 
-    def _step(self, one: OpenInjection) -> None:
+    async def _step(self, one: OpenInjection) -> None:
         """The next step; later, if a target was started and does not run yet, as in a cluster."""
         _, index = one.steps.pop(0)
         if self.recorder.is_starting(one.injection.targets):
             one.steps.insert(0, (self.recorder.now_s + _LATER_S, index))
-            return
-        try:
-            with self._undone_when_due(one):
-                one.fault.step(index, one.injection, self.recorder.fleet)
-        except FleetError as error:
-            self._break_off(one, error)
-        else:
+        elif await self._carry_out(one, partial(one.fault.step, index)):
             self.recorder.note(FaultStepped(**_about(one.injection), step=index))
 
-    @contextmanager
-    def _undone_when_due(self, one: OpenInjection) -> Iterator[None]:
-        """What is done to the fleet in the block is overdue once it should have been healed."""
-        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
-        with self.due_within(left_s) as still_there:
-            one.still_there.append(still_there)
-            yield
+    async def _carry_out(
+        self, one: OpenInjection, act: Callable[[Injection, Fleet], None], *, at_s: float = 0.0
+    ) -> bool:
+        """Whether the fleet did it, not before `at_s`; if not, what was half done is healed.
 
-    def _break_off(self, one: OpenInjection, error: FleetError) -> None:
-        """The fleet refused it: what was half done is healed."""
-        self.recorder.note(FaultFailed(**_about(one.injection), reason=str(error)))
-        self._heal(one, because="it could not be carried out")
+        What is done to the fleet is overdue once it should have been healed.
+        """
+        injection, clock = one.injection, self.recorder.journal.clock
 
-    def _end(self, one: OpenInjection) -> None:
+        def verb() -> None:
+            with realtime_priority():
+                clock.sleep_until(at_s)
+                left_s = None if one.heals_s is None else max(0.0, one.heals_s - clock.now_s())
+                with self.due_within(left_s) as still_there:
+                    one.still_there.append(still_there)
+                    act(injection, self.recorder.fleet)
+
+        try:
+            await self.verbs.call(injection.targets, verb, until_s=at_s)
+        except FleetError as error:
+            self.recorder.note(FaultFailed(**_about(injection), reason=str(error)))
+            await self._heal(one, because="it could not be carried out")
+            return False
+        return True
+
+    async def _end(self, one: OpenInjection) -> None:
         """Heal it; later, if targets are ending, as pods do after their deletion."""
         if not one.postpones_heal(self.recorder.fleet.nodes, _LATER_S):
-            self._heal(one)
+            await self._heal(one)
 
-    def _heal(self, one: OpenInjection, because: str = "") -> None:
+    async def _heal(self, one: OpenInjection, because: str = "") -> None:
+        one.heals_early = ""
         try:
-            self._measure(one)
+            await self._measure(one)
         finally:  # whatever becomes of the evidence, the fault is undone
             if not one.unhealed:
                 self.recorder.note(FaultHealing(**_about(one.injection), because=because))
-            self._undo(one, because)
+            await self._undo(one, because)
 
-    def _undo(self, one: OpenInjection, because: str = "") -> None:
+    async def _undo(self, one: OpenInjection, because: str = "") -> None:
         """Heal it on the fleet. If something is left of it, the next try follows in `_AGAIN_S`."""
         one.steps.clear()
-        if reason := "; ".join(dict.fromkeys(self._refused(one))) or self._left(one):
+
+        def verb() -> tuple[list[str], list[tuple[str, str]]]:
+            refused = list(self._refused(one))
+            return refused, [each for still_there in one.still_there for each in still_there()]
+
+        try:
+            refused, found = await self.verbs.call(one.injection.targets, verb)
+        except FleetError as error:
+            reason = str(error)
+        else:
+            self.recorder.drain()
+            left = refused or self._left(one, found, await self._probe(one.injection))
+            reason = "; ".join(dict.fromkeys(left)) or self.verbs.late(one.injection.targets)
+        if reason:
             one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
                 self.recorder.note(FaultHealFailed(**_about(one.injection), reason=reason))
@@ -287,35 +337,36 @@ class Injector:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
 
     def _refused(self, one: OpenInjection) -> Iterator[str]:
-        """Heal each target by itself, so that one that cannot be healed keeps no other away; gives
-        the reasons of those that cannot.
+        """Heal its targets, each by itself if they cannot be healed together, so that one keeps no
+        other away; gives the reasons of those that cannot be healed.
         """
-        for name in one.injection.targets:
-            try:
-                one.fault.heal(replace(one.injection, targets=(name,)), self.recorder.fleet)
-            except FleetError as error:
-                yield str(error)
+        try:
+            one.fault.heal(one.injection, self.recorder.fleet)
+        except FleetError:
+            for name in one.injection.targets:
+                try:
+                    one.fault.heal(replace(one.injection, targets=(name,)), self.recorder.fleet)
+                except FleetError as error:
+                    yield str(error)
 
-    def _left(self, one: OpenInjection) -> str:
-        """Parts of a healed fault that are still there, and targets that the fleet reports as alive
-        although a probe finds no process, or a stopped one on which no other fault is open, if no
-        part names it; empty: none.
+    def _left(
+        self, one: OpenInjection, found: Sequence[tuple[str, str]], probes: Iterable[Event]
+    ) -> list[str]:
+        """Parts of a healed fault that are still there, by node, and targets that the fleet reports
+        as alive although a probe finds no process, or a stopped one on which no other fault is
+        open, if no part names it.
         """
-        found = [each for still_there in one.still_there for each in still_there()]
         left = [what for _, what in found]
-        self.recorder.drain()
         under_others = targets_of(other for other in self.opened.all if other is not one)
         explained = under_others | {node for node, _ in found}
-        for name in one.injection.targets:
-            seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
-            said = self.recorder.take(seen).payload
-            if not (node.is_alive and isinstance(said, NodeProbed)):
+        for said in (probe.payload for probe in probes):
+            if not (isinstance(said, NodeProbed) and self.recorder.fleet.nodes[said.node].is_alive):
                 continue
             if said.state == "gone":
-                left.append(f"{name} has no process")
-            elif said.state == "T" and name not in explained:
-                left.append(f"{name} is still stopped")
-        return "; ".join(dict.fromkeys(left))
+                left.append(f"{said.node} has no process")
+            elif said.state == "T" and said.node not in explained:
+                left.append(f"{said.node} is still stopped")
+        return left
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer, or
@@ -328,12 +379,12 @@ class Injector:
         hit = frozenset(progress.alive(Role.LEARNER)) if Role.SYNCER in roles else hit
         return progress.learners & hit
 
-    def _measure(self, one: OpenInjection) -> None:
+    async def _measure(self, one: OpenInjection) -> None:
         """Gather the evidence while the fault is still in force, once."""
         if one.is_measured:
             return
         one.is_measured = True
-        self._probe(one.injection)
+        await self._probe(one.injection)
         self.recorder.drain()
         gather(one, self.recorder, self.directory)
 
@@ -341,9 +392,10 @@ class Injector:
         self.waiting.drop(injection)
         self.recorder.note(FaultSkipped(**_about(injection), obstacle=obstacle, reason=reason))
 
-    def _probe(self, injection: Injection) -> None:
-        for name in injection.targets:
-            self.recorder.take(self.recorder.fleet.probe(name))
+    async def _probe(self, injection: Injection) -> list[Event]:
+        fleet, names = self.recorder.fleet, injection.targets
+        seen = await self.verbs.call(names, lambda: [fleet.probe(name) for name in names])
+        return [self.recorder.take(one) for one in seen]
 
 
 def _about(injection: Injection) -> Mapping[str, Any]:

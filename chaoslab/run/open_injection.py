@@ -41,6 +41,8 @@ class OpenInjection:
     """Why the last try to heal it failed."""
     again_s: float | None = None
     """When that is tried again."""
+    heals_early: str = ""
+    """Why it is to be healed now, before its time."""
     postponed_s: float = 0.0
     """Delay of its heal so far, because targets were still ending."""
 

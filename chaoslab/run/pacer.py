@@ -11,7 +11,9 @@ measurement was of a calmer machine, and is made again.
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Final
 
@@ -23,6 +25,7 @@ from chaoslab.fleet.base import Role
 from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import HEADROOM, Training
 from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.verbs import Verbs
 
 _SAMPLES: Final = 8
 """Reports of each learner that the measurement takes; the first one may hold a step that was
@@ -35,6 +38,7 @@ class Pacer:
 
     training: Training
     recorder: EventRecorder
+    verbs: Verbs
     _since_s: float | None = None
     """When the measurement began."""
     _took_s: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -99,8 +103,8 @@ class Pacer:
             return
         lives = [(name, self.recorder.progress.incarnations[name]) for name in learners]
         for life in lives:
-            if life not in self._told and self._tell(life[0]):
-                self._told.add(life)
+            if life not in self._told and life[0] not in self.verbs.busy:
+                self.verbs.begin(self._tell(life))
         self._seen = learners if self._told.issuperset(lives) else None
 
     def missing(self) -> list[str]:
@@ -114,13 +118,14 @@ class Pacer:
             return False
         return math.isclose(period_s * speed, self._step_s)
 
-    def _tell(self, name: str) -> bool:
-        """Whether it could be told: it may be out of reach, or have died a moment ago."""
-        try:
-            able(self.recorder.fleet, Hookable).tell(name, "pace", step_s=self._step_s)
-        except FleetError:
-            return False
-        return True
+    async def _tell(self, life: tuple[str, int]) -> None:
+        """Later again if it cannot be told: it may be out of reach, or have died a moment ago."""
+        name, step_s = life[0], self._step_s
+        tell = partial(able(self.recorder.fleet, Hookable).tell, name, "pace", step_s=step_s)
+        with suppress(FleetError):
+            await self.verbs.call([name], tell)
+            if step_s == self._step_s:
+                self._told.add(life)
 
     def _learners(self) -> Iterator[str]:
         return iter(self.recorder.progress.alive(Role.LEARNER))

@@ -11,6 +11,7 @@ not needed any more goes on being watched.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from chaoslab.core.errors import FleetError
@@ -19,6 +20,7 @@ from chaoslab.core.payloads import PhaseReached
 from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.verbs import Verbs
 
 
 class _Question(NamedTuple):
@@ -34,6 +36,7 @@ class PhaseTriggers:
     """Questions to nodes in one run."""
 
     recorder: EventRecorder
+    verbs: Verbs
     _asked: dict[_Question, int] = field(default_factory=dict)
     """With how many events in the journal: only what came later is an answer."""
     _triggers: list[Trigger] = field(default_factory=list)
@@ -52,8 +55,8 @@ class PhaseTriggers:
             number = self._number(injection)
             for node in filter(progress.is_alive, injection.watched):
                 question = _Question(node, progress.incarnations[node], number)
-                if question not in self._asked:
-                    self._ask(question, injection.trigger)
+                if question not in self._asked and node not in self.verbs.busy:
+                    self.verbs.begin(self._ask(question, injection.trigger))
 
     def announced(self, injection: Injection) -> Event[PhaseReached] | None:
         """The first answer to the question of this injection."""
@@ -81,25 +84,28 @@ class PhaseTriggers:
             self._numbers[injection.id] = self._triggers.index(injection.trigger)
         return self._numbers[injection.id]
 
-    def let_go(self, injections: Iterable[Injection]) -> None:
+    async def let_go(self, injections: Iterable[Injection]) -> None:
         """One is carried out: all nodes go on, and only for these others are nodes watched."""
         for node in dict.fromkeys(question.node for question in self._asked):
             if self.recorder.progress.is_alive(node):
-                self._tell(node, "watch")
+                await self._tell(node, "watch")
         self._asked.clear()
         self._heard.clear()
         self.ask(injections)
 
-    def _ask(self, question: _Question, trigger: Trigger) -> None:
+    async def _ask(self, question: _Question, trigger: Trigger) -> None:
         phase = trigger.phase
         since = len(self.recorder.journal.history.events)
-        if phase and self._tell(question.node, "watch", phase=phase.value, wait_s=trigger.wait_s):
+        if phase and await self._tell(
+            question.node, "watch", phase=phase.value, wait_s=trigger.wait_s
+        ):
             self._asked[question] = since
 
-    def _tell(self, node: str, do: str, **facts: str | float) -> bool:
+    async def _tell(self, node: str, do: str, **facts: str | float) -> bool:
         """Whether it could be told: it may have died a moment ago, and that is not known yet."""
+        tell = partial(able(self.recorder.fleet, Hookable).tell, node, do, **facts)
         try:
-            able(self.recorder.fleet, Hookable).tell(node, do, **facts)
+            await self.verbs.call([node], tell)
         except FleetError:
             return False
         return True

@@ -8,7 +8,6 @@ them, what is open is healed, every node is ended and the record says how it wen
 knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +44,7 @@ from chaoslab.run.pacer import Pacer
 from chaoslab.run.run_loop import Ended, RunLoop
 from chaoslab.run.script_files import ScriptFiles
 from chaoslab.run.script_links import ScriptLinks
+from chaoslab.run.verbs import Verbs
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.trainers.script_progress import ScriptProgress
 from chaoslab.undo.heartbeat import Heartbeat
@@ -119,11 +119,14 @@ class Run:
             node_site=fleet.node_site,
             secrets=journal.secrets,
         )
+        self.verbs = Verbs(fleet=fleet, clock=journal.clock)
         self.injector = Injector(
             recorder=self.recorder,
+            verbs=self.verbs,
             directory=directory,
             waiting=WaitingInjections(
                 recorder=self.recorder,
+                verbs=self.verbs,
                 injections=self.injections,
                 holds=plan.held if interrupts.inbox else frozenset(),
                 due_within=heartbeat.due_within,
@@ -135,7 +138,7 @@ class Run:
             plan=plan,
             recorder=self.recorder,
             injector=self.injector,
-            pacer=Pacer(training=plan.training, recorder=self.recorder),
+            pacer=Pacer(training=plan.training, recorder=self.recorder, verbs=self.verbs),
             interrupts=interrupts,
             heartbeat=heartbeat,
             machine=machine,
@@ -150,7 +153,13 @@ class Run:
     def execute(self, basis: Basis | None = None) -> RunOutcome:
         """Carry the plan out once. An error leaves a finished record behind."""
         self.basis = basis or self.basis
-        with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
+        with (
+            self._recorded(),
+            self.verbs,
+            self.fleet,
+            self._every_node_ended(),
+            self._every_fault_healed(),
+        ):
             self._start()
             self._measure_baseline()
             self._run_faults()
@@ -225,7 +234,7 @@ class Run:
         """What is open is healed. Training ends by its own rule, unless others had started it."""
         self._note_phase("stop")
         if isinstance(self.fleet, Attached):
-            self.injector.close("the run is over")
+            self.run_loop.close_faults("the run is over")
             return
         seen = self.progress
         self.run_loop.until(
@@ -240,7 +249,7 @@ class Run:
         self._release_syncer()
         inside = {name for name in seen.alive() if not seen.is_outside(name)}
         finishing = inside - self.injector.opened.away
-        self.injector.close("training ended")
+        self.run_loop.close_faults("training ended")
         if not self.run_loop.until(
             lambda: not finishing & set(seen.alive()), within_s=FINISH_S, outlasts_training=True
         ):
@@ -249,7 +258,7 @@ class Run:
 
     def _end_workers(self, progress: ScriptProgress) -> None:
         """Tell those of a script to end, unless they have; what they do last, they may do."""
-        self.injector.close("training ended")
+        self.run_loop.close_faults("training ended")
         if not self.run_loop.is_training_over:
             for follows in progress.stop():
                 self.recorder.take(follows)
@@ -257,11 +266,17 @@ class Run:
 
     def _release_syncer(self) -> None:
         """Tell the syncer that it need not go on; again, while it is out of reach."""
-        again_s = AGAIN_S
+        told = list[bool]()
+
+        async def tell() -> None:
+            told.append(await self.run_loop.signal(SYNCER, "SIGTERM"))
+
         while not self.run_loop.is_training_over:
-            if self.run_loop.signal(SYNCER, "SIGTERM"):
-                again_s = math.inf
-            self.run_loop.until(lambda: False, within_s=again_s)
+            if SYNCER not in self.verbs.busy:
+                self.verbs.begin(tell())
+            self.run_loop.until(lambda: any(told), within_s=AGAIN_S)
+            if any(told):
+                self.run_loop.until(lambda: False)
 
     def _evaluate(self) -> None:
         self._note_phase("evaluate")
@@ -341,7 +356,7 @@ class Run:
         try:
             yield
         finally:
-            self.injector.close("the run ended first")
+            self.run_loop.close_faults("the run ended first")
 
     @contextmanager
     def _every_node_ended(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import NoReturn
 
 from chaoslab.core.errors import FleetError
@@ -40,7 +41,8 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.operators import Operators
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
-from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
+from chaoslab.run.verbs import LOOK_S
+from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat, Silence
 
 SAMPLE_S = 1.0
 _SOON_S = 0.2
@@ -140,14 +142,19 @@ class RunLoop:
             self._sample()
             self._end_if_due()
 
+    def close_faults(self, because: str) -> None:
+        """End all faults, see `Injector.close`, while the janitor hears that the harness lives."""
+        self.injector.close(because, beat=self._heard)
+
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
         self._training_since_s = self.recorder.now_s
 
-    def signal(self, name: str, signal: str) -> bool:
+    async def signal(self, name: str, signal: str) -> bool:
         """Whether a node could be sent a signal; if not, the record says why, once."""
+        send = partial(self.recorder.fleet.signal, name, signal=signal)
         try:
-            self.recorder.fleet.signal(name, signal=signal)
+            await self.injector.verbs.call([name], send)
         except FleetError as error:
             failure = (name, signal, str(error))
             if failure not in self._not_sent:
@@ -172,12 +179,17 @@ class RunLoop:
         """Send every living node a signal and wait for their ends, or for a second interrupt."""
         self._hear_out()
         for name in self._progress.alive():
-            self.signal(name, signal)  # where it cannot be sent, leaving the fleet ends the node
+            # where it cannot be sent, leaving the fleet ends the node
+            self.injector.verbs.begin(self._signal(name, signal))
         until_s = self.recorder.now_s + within_s
         while self._progress.alive() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:
                 return
             self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
+            self.injector.verbs.turn()
+
+    async def _signal(self, name: str, signal: str) -> None:
+        await self.signal(name, signal)
 
     def _hear_out(self) -> None:
         """Take in all that was said, and whether some of it came late."""
@@ -219,6 +231,8 @@ class RunLoop:
         """When there is something to do even without news, until `next_s` becomes urgent."""
         now_s, progress = self.recorder.now_s, self._progress
         times_s = [self._sample_s, self._deadline_s, now_s + BEAT_S, next_s - _URGENT_S]
+        if self.injector.verbs.are_pending:
+            times_s.append(now_s + LOOK_S)
         if next_s - _SOON_S > now_s:
             times_s.append(next_s - _SOON_S)
         if (since_s := self._since_s) is not None:
@@ -232,16 +246,8 @@ class RunLoop:
         The run ends if the janitor undid something meanwhile, and after a long stall in training:
         what was due was not done in time.
         """
-        if (lapse := self.heartbeat.lapse()) is not None:
-            self.recorder.note(JanitorDied(**asdict(lapse)))
-        silence = self.heartbeat.beat()
-        if silence is None:
+        if (silence := self._heard()) is None:
             return
-        since_s = self.recorder.now_s - silence.for_s
-        self.recorder.drain()
-        self.recorder.note(
-            HarnessStalled(silent_s=silence.for_s, since_s=since_s, undone=tuple(silence.undone))
-        )
         is_long = silence.for_s >= SILENT_S and self._since_s is not None
         if silence.undone or is_long:
             undone = f", and its janitor undid: {'; '.join(silence.undone)}"
@@ -249,6 +255,19 @@ class RunLoop:
                 "harness stalled",
                 f"{silence.for_s:.1f} s, limit {SILENT_S:g} s{undone if silence.undone else ''}",
             )
+
+    def _heard(self) -> Silence | None:
+        """Beat, and record what is known by it."""
+        if (lapse := self.heartbeat.lapse()) is not None:
+            self.recorder.note(JanitorDied(**asdict(lapse)))
+        if (silence := self.heartbeat.beat()) is not None:
+            since_s = self.recorder.now_s - silence.for_s
+            self.recorder.drain()
+            undone = tuple(silence.undone)
+            self.recorder.note(
+                HarnessStalled(silent_s=silence.for_s, since_s=since_s, undone=undone)
+            )
+        return silence
 
     def _sample(self) -> None:
         now_s = self.recorder.now_s

@@ -12,6 +12,7 @@ Nothing is injected here, see `injector`.
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from chaoslab.core.errors import FleetError
@@ -24,6 +25,7 @@ from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.open_injection import Forbidden
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s, is_near
+from chaoslab.run.verbs import Verbs
 from chaoslab.undo.heartbeat import DueWithin, StillThere, no_undo_log
 
 _NEAR_ROUND_S = 2.0
@@ -36,6 +38,7 @@ class WaitingInjections:
     """Injections that were not begun. Triggers count from `enable_triggers` on."""
 
     recorder: EventRecorder
+    verbs: Verbs
     injections: Sequence[Injection]
     holds: frozenset[str] = frozenset()
     """Ids of the plan's entries that an operator decides on."""
@@ -56,7 +59,7 @@ class WaitingInjections:
     _phase_triggers: PhaseTriggers = field(init=False)
 
     def __post_init__(self) -> None:
-        self._phase_triggers = PhaseTriggers(recorder=self.recorder)
+        self._phase_triggers = PhaseTriggers(recorder=self.recorder, verbs=self.verbs)
         for one in self.injections:
             if one.spec in self.holds:
                 self._held.append(one)
@@ -96,20 +99,20 @@ class WaitingInjections:
         """What met its trigger, if that is a phase."""
         return self._phase_triggers.announced(injection)
 
-    def let_go(self) -> None:
+    async def let_go(self) -> None:
         """Nodes go on, and are watched for the injections that still wait only."""
-        self._phase_triggers.let_go(self._others)
+        await self._phase_triggers.let_go(self._others)
 
     def due(self, *, until_s: float = -inf) -> Iterator[tuple[float, Injection]]:
-        """When injections are due, as far as that is known: of those by time the next one, and
-        all until `until_s`.
+        """When injections are due, as far as that is known: of those by time all until `until_s`,
+        and the next one.
         """
         if self._enabled_s is None:
             return
-        for index, (time_s, _, injection) in enumerate(self._by_time):
-            if index and time_s > until_s:
-                break
+        for time_s, _, injection in self._by_time:
             yield time_s, injection
+            if time_s > until_s:
+                break
         for injection in self._others:
             if (known_s := self._due_s(injection)) is not None:
                 yield max(known_s, self._enabled_s), injection
@@ -180,8 +183,9 @@ class WaitingInjections:
     def drop(self, injection: Injection) -> None:
         """It is left out; what was prepared for it is undone."""
         self._remove(injection)
-        if self._prepared.pop(injection.id, None) is not None:
-            self._unprepare(injection)
+        is_prepared = self._prepared.pop(injection.id, None) is not None
+        if is_prepared and self.verbs.busy.isdisjoint(injection.targets):  # else `_prepare` does it
+            self.verbs.begin(self._unprepare(injection))
 
     def replace(self, injection: Injection, known: Injection) -> Injection:
         """It is `known` now, which differs in its targets or its time, and is returned."""
@@ -196,7 +200,7 @@ class WaitingInjections:
             self._add(known)
         return known
 
-    def with_all_hit(
+    async def with_all_hit(
         self, injection: Injection, fault: Fault
     ) -> tuple[Injection, Forbidden | None]:
         """The injection with all that it hits now, and why it must not be carried out: the node
@@ -209,7 +213,8 @@ class WaitingInjections:
         ):
             return injection, None
         try:
-            hit = fault.all_hit(injection, self.recorder.fleet)
+            find = partial(fault.all_hit, injection, self.recorder.fleet)
+            hit = await self.verbs.call(injection.targets, find)
         except FleetError as error:
             return injection, Forbidden(Obstacle.PLACEMENT, str(error))
         if set(hit) == set(injection.targets):
@@ -245,24 +250,39 @@ class WaitingInjections:
         now_s = self.recorder.now_s
         for asked_s, injection in tuple(self.due(until_s=now_s + within_s)):
             if now_s < asked_s <= now_s + within_s:
-                self._prepare(injection, asked_s - now_s)
+                self._prepare_once(injection, asked_s - now_s)
         for injection in self._others:
             if is_near(injection.trigger, self.recorder.progress):
-                self._prepare(injection, _NEAR_ROUND_S)
+                self._prepare_once(injection, _NEAR_ROUND_S)
 
-    def _prepare(self, injection: Injection, left_s: float) -> None:
-        fault = fault_of(injection)
-        if injection.id in self._prepared or not isinstance(fault, PreparesTargets):
-            return
+    def _prepare_once(self, injection: Injection, left_s: float) -> None:
+        fault, is_free = fault_of(injection), self.verbs.busy.isdisjoint(injection.targets)
+        if is_free and injection.id not in self._prepared and isinstance(fault, PreparesTargets):
+            self._prepared[injection.id] = tuple
+            self.verbs.begin(self._prepare(injection, fault, left_s))
+
+    async def _prepare(self, injection: Injection, fault: PreparesTargets, left_s: float) -> None:
         for_s = None if injection.for_s is None else left_s + injection.for_s
-        with self.due_within(for_s) as still_there:
-            self._prepared[injection.id] = still_there
-            try:
-                fault.prepare(injection, self.recorder.fleet)
-            except FleetError:  # `inject` meets it again, and that is recorded
-                self._unprepare(injection)
 
-    def _unprepare(self, injection: Injection) -> None:
+        def verb() -> StillThere:
+            with self.due_within(for_s) as still_there:
+                try:
+                    fault.prepare(injection, self.recorder.fleet)
+                except FleetError:  # `inject` meets it again, and that is recorded
+                    fault.unprepare(injection, self.recorder.fleet)
+            return still_there
+
+        try:
+            still_there = await self.verbs.call(injection.targets, verb)
+        except FleetError:  # the same
+            return
+        if injection.id in self._prepared:
+            self._prepared[injection.id] = still_there
+        else:  # it was dropped meanwhile
+            await self._unprepare(injection)
+
+    async def _unprepare(self, injection: Injection) -> None:
         fault = fault_of(injection)
         if isinstance(fault, PreparesTargets):
-            fault.unprepare(injection, self.recorder.fleet)
+            undo = partial(fault.unprepare, injection, self.recorder.fleet)
+            await self.verbs.call(injection.targets, undo)

@@ -1,0 +1,152 @@
+"""Verbs that take long: the loop goes on, and what is due meanwhile is done at its time."""
+
+from collections.abc import Sequence
+from concurrent.futures import wait
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind, Observation
+from chaoslab.plan.model import Trigger
+from chaoslab.record.history import History
+from chaoslab.run.verbs import Verbs, _Pending
+from chaoslab.undo.heartbeat import STALL_S, Heartbeat, Silence
+from tests.contracts.no_fleet import NoFleet
+from tests.stage import HALF, Stage, ending
+from tests.virtual_clock import VirtualClock
+
+SLOW = replace(HALF, targets=("learner-1",), trigger=Trigger(time_s=9.0))
+OTHER = replace(
+    SLOW, number=1, spec="other", targets=("learner-3",), trigger=Trigger(time_s=12.0), for_s=3.0
+)
+FOREVER = 1e6
+
+
+class SlowStage(Stage):
+    """Verbs are carried out beside the loop. The first one for learner-1 that takes more than a
+    moment returns after `for_s` of the virtual clock, which waits for all others.
+    """
+
+    def __init__(self, folder: Path, verb: str, *, for_s: float, verb_s: float = 60.0) -> None:
+        self.beats_s = [0.0]
+        super().__init__(folder, [SLOW, OTHER], heartbeat=Heartbeat(beat=self.beat))
+        self.returns, self.slow = Event(), list[tuple[float, _Pending]]()
+        self._for_s, self._poll, self._verb = for_s, self.fleet.poll, getattr(self.fleet, verb)
+        vars(self.fleet).update({"verb_s": verb_s, "poll": self.poll, verb: self.slow_verb})
+
+    def slow_verb(self, *names: str) -> object:
+        if "learner-1" in names:
+            self.returns.wait()
+        return self._verb(*names)
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        pending, now_s = self.run.verbs._pending, self.clock.now_s()
+        if not self.slow:
+            self.slow += [(now_s, one) for one in pending if "learner-1" in one.names]
+        if self.slow and now_s >= self.slow[0][0] + self._for_s:
+            self.returns.set()
+        wait([
+            one.done
+            for one in (*pending, *(one for _, one in self.slow))
+            if self.returns.is_set() or one not in [slow for _, slow in self.slow]
+        ])  # fmt: skip
+        return self._poll(until_s)
+
+    def beat(self) -> Silence | None:
+        """As `Pulse.beat`, on the virtual clock."""
+        self.beats_s.append(self.clock.now_s())
+        silent_s = self.beats_s[-1] - self.beats_s[-2]
+        return Silence(for_s=silent_s, undone=()) if silent_s >= STALL_S else None
+
+    def execute(self) -> History:
+        try:
+            return super().execute()
+        finally:
+            self.returns.set()
+
+
+def test_another_fault_comes_and_goes_while_a_verb_takes_20_s(tmp_path: Path) -> None:
+    stage = SlowStage(tmp_path, "kill", for_s=20.0)
+    history = stage.execute()
+    slow, other = history.faults
+    assert not history.of(Kind.HARNESS_STALLED)
+    assert ending(history) == ("completed", "")
+    assert (slow.injecting.payload.asked_s, other.injecting.payload.asked_s) == (9.0, 12.0)
+    assert other.injected.time_s == pytest.approx(12.0, abs=0.02)
+    assert other.healed.time_s == pytest.approx(15.0, abs=0.04)
+    assert slow.injected.time_s == pytest.approx(29.0, abs=0.04)
+    assert slow.healed.time_s == pytest.approx(slow.injected.time_s + SLOW.for_s, abs=0.04)
+    assert (slow.status, other.status) == ("proved", "proved")
+
+
+def test_another_fault_comes_while_a_heal_takes_20_s(tmp_path: Path) -> None:
+    history = SlowStage(tmp_path, "restart", for_s=20.0).execute()
+    slow, other = history.faults
+    assert not history.of(Kind.HARNESS_STALLED)
+    assert other.injected.time_s == pytest.approx(12.0, abs=0.02)
+    assert slow.healing.time_s == pytest.approx(14.0, abs=0.04)
+    assert slow.healed.time_s == pytest.approx(34.0, abs=0.06)
+    assert ending(history) == ("completed", "")
+
+
+def test_a_verb_that_never_returns_fails_at_its_deadline_and_the_run_goes_on(
+    tmp_path: Path,
+) -> None:
+    history = SlowStage(tmp_path, "kill", for_s=FOREVER, verb_s=10.0).execute()
+    slow, other = history.faults
+    assert slow.injected is None
+    assert slow.failed.time_s == pytest.approx(19.0, abs=0.02)
+    assert (slow.status, other.status) == ("failed", "proved")
+    assert slow.healed is None, "it may still take effect"
+    assert len(history.of(Kind.FAULT_HEAL_FAILED)) == 1
+    assert other.healed.time_s == pytest.approx(15.0, abs=0.04)
+    assert ending(history)[0] == "completed"
+
+
+def test_a_late_verb_that_returns_at_last_is_healed(tmp_path: Path) -> None:
+    history = SlowStage(tmp_path, "kill", for_s=15.0, verb_s=10.0).execute()
+    slow = history.faults[0]
+    assert slow.failed.time_s == pytest.approx(19.0, abs=0.02)
+    assert slow.healed.time_s == pytest.approx(24.5, abs=1.0)
+
+
+def test_an_error_of_a_verb_is_raised_where_it_was_called() -> None:
+    clock, said = VirtualClock(), list[str]()
+    fleet = NoFleet(clock)
+    fleet.verb_s = 1.0
+
+    async def code(verbs: Verbs) -> None:
+        try:
+            await verbs.call(["learner-0"], lambda: fleet.restart("learner-9"))
+        except KeyError as error:
+            said.append(str(error))
+
+    with Verbs(fleet=fleet, clock=clock) as verbs:
+        verbs.begin(code(verbs))
+        for pending in verbs._pending:
+            wait([pending.done])
+        verbs.turn()
+        assert said == ["'learner-9'"]
+
+
+def test_what_is_under_way_at_the_end_fails() -> None:
+    clock, returns, said = VirtualClock(), Event(), list[str]()
+    fleet = NoFleet(clock)
+    fleet.verb_s = 1.0
+
+    async def code(verbs: Verbs) -> None:
+        for _ in range(2):
+            try:
+                await verbs.call(["learner-0"], returns.wait)
+            except FleetError as error:
+                said.append(str(error))
+
+    with Verbs(fleet=fleet, clock=clock) as verbs:
+        verbs.begin(code(verbs))
+        assert verbs.busy == {"learner-0"}
+    returns.set()
+    assert len(said) == 2
+    assert not verbs.are_pending
