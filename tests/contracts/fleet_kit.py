@@ -9,6 +9,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -233,6 +234,22 @@ class LivingFleetKit(FleetKit):
             (Kind.NODE_EXITED, 1),
             (Kind.NODE_STARTED, 2),
         ]
+
+    def test_a_verb_on_another_thread_waits_while_what_comes_is_read(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        self.start(stage, spec)
+        with ThreadPoolExecutor(1) as beside:  # a node of this machine ends with its thread
+            for incarnation in (2, 3):
+                beside.submit(stage.fleet.kill, spec.name).result()
+                restarted = beside.submit(stage.fleet.restart, spec.name)
+                stage.until_step_of(incarnation)
+                assert restarted.result().incarnation == incarnation
+        assert stage.lives == [
+            (kind, life)
+            for life in (1, 2, 3)
+            for kind in (Kind.NODE_STARTED, Kind.NODE_EXITED)
+        ][:-1]  # fmt: skip
 
     def test_leaving_the_fleet_passes_over_who_never_ran(
         self, stage: Stage, spec: NodeSpec
