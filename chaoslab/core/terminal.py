@@ -9,6 +9,8 @@ from typing import Final
 _END_BYTES: Final = 16_384
 _LINES: Final = 5
 _COLUMNS_MOST: Final = 200
+_EVENT: Final = '{"kind":'
+"""Begin of a line that is no text, but an event of a node."""
 
 
 def harmless(text: str) -> str:
@@ -23,9 +25,10 @@ def one_line(text: str) -> str:
 
 def last_lines(printed: str) -> str:
     """The end of what a program printed, for a message: its last lines that have a letter or a
-    digit, each of at most 200 characters.
+    digit and are no events, each of at most 200 characters.
     """
-    spoken = [line.rstrip() for line in printed.splitlines() if any(map(str.isalnum, line))]
+    lines = (line.rstrip() for line in printed.splitlines() if not line.startswith(_EVENT))
+    spoken = [line for line in lines if any(map(str.isalnum, line))]
     return "\n".join(
         line if len(line) <= _COLUMNS_MOST else f"{line[: _COLUMNS_MOST - 1]}…"
         for line in spoken[-_LINES:]
@@ -42,4 +45,10 @@ def read_end(log: Path) -> str:
 def ends_with(log: Path) -> str:
     """Clause of a message that names a log and its `last_lines`; empty if it has none."""
     lines = last_lines(read_end(log))
-    return f"; {log} ends with:\n{lines}" if lines else ""
+    return f"; {shown_path(log)} ends with:\n{lines}" if lines else ""
+
+
+def shown_path(path: Path) -> Path:
+    """A path as short as it can be written from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -191,7 +191,7 @@ def _findings(verdict: Verdict) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("outcome")
     table.add_column("check", no_wrap=True)
-    table.add_column("why", ratio=1)
+    table.add_column("why", ratio=1, overflow="fold")
     table.add_column("margin", justify="right", no_wrap=True)
     for finding in worst_first(verdict):
         style = STYLES[OUTCOME_TONES[finding.outcome]]
@@ -214,7 +214,7 @@ def _injections(verdict: Verdict) -> Table:
     table.add_column("fault", no_wrap=True)
     table.add_column("evidence")
     table.add_column("on")
-    table.add_column("what shows it", ratio=1)
+    table.add_column("what shows it", ratio=1, overflow="fold")
     for one in verdict.injections:
         status = Text(one.status, style=_STATUS_STYLES.get(one.status, ""))
         targets = Text(", ".join(one.targets))

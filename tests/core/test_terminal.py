@@ -6,7 +6,9 @@ from chaoslab.core.terminal import ends_with, last_lines, read_end
 
 
 def test_only_the_last_lines_that_say_something_are_shown_and_none_is_long() -> None:
-    printed = "\n".join([*map(str, range(100)), "x" * 5000, "", "  ~~~^^^", "Error: no\n\n"])
+    event = '{"kind":"link.measured","data":{}}'
+    said = [*map(str, range(100)), "x" * 5000, "", "  ~~~^^^", event, "Error: no\n\n", event]
+    printed = "\n".join(said)
     shown = last_lines(printed).splitlines()
     assert shown[:3] == ["97", "98", "99"]
     assert shown[-1] == "Error: no"

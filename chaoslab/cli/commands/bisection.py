@@ -9,9 +9,10 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chaoslab.cli.commands.output import print_result, shown_path, table, typed_path
+from chaoslab.cli.commands.output import print_result, table, typed_path
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.prepare.plans import Asked
 from chaoslab.record.run_directory import RunDirectory

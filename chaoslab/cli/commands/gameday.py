@@ -26,7 +26,6 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_json,
     print_result,
-    shown_path,
     typed,
     typed_path,
     warn,
@@ -37,7 +36,7 @@ from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.private_files import replace_file
 from chaoslab.core.regular_files import read_written
 from chaoslab.core.secrets import Secrets
-from chaoslab.core.terminal import harmless
+from chaoslab.core.terminal import harmless, shown_path
 from chaoslab.core.units import plural, show_duration
 from chaoslab.gameday.as_plan import as_plan as as_plan_of
 from chaoslab.gameday.as_plan import unplanned

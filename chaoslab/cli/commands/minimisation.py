@@ -16,11 +16,12 @@ from rich.text import Text
 
 from chaoslab.cli import completing
 from chaoslab.cli.commands.options import bundled, duration
-from chaoslab.cli.commands.output import print_result, shown_path, table, typed_path
+from chaoslab.cli.commands.output import print_result, table, typed_path
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ChaoslabError, ExitCode, PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import require_folder
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import Injection

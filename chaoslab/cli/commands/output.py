@@ -24,7 +24,7 @@ from rich.text import Text
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
-from chaoslab.core.terminal import harmless
+from chaoslab.core.terminal import harmless, shown_path
 from chaoslab.core.units import plural, show_duration
 
 if TYPE_CHECKING:
@@ -217,9 +217,3 @@ def typed(run: "RunDirectory", out: Path) -> str:
 def typed_path(path: Path) -> str:
     """`shown_path`, as a shell takes it: for a command that is shown to be typed."""
     return shlex.quote(str(shown_path(path)))
-
-
-def shown_path(path: Path) -> Path:
-    """A path as short as it can be written from here."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -11,8 +11,9 @@ import click
 
 from chaoslab.checks.gate import Gate
 from chaoslab.cli.commands.options import bundled, share_or_none
-from chaoslab.cli.commands.output import print_result, shown_path
+from chaoslab.cli.commands.output import print_result
 from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.report.repeated import repeated_json, repeated_page
 from chaoslab.run.judged_run import JudgedRun

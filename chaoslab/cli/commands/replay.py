@@ -14,12 +14,12 @@ from chaoslab.cli.commands.output import (
     json_option,
     out_option,
     print_result,
-    shown_path,
     typed,
 )
 from chaoslab.cli.commands.run import run_watched
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode
+from chaoslab.core.terminal import shown_path
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.replay.again import REPLAY_OF, prepare_again
 from chaoslab.report.files import read_verdict

@@ -19,13 +19,13 @@ from chaoslab.cli.commands.output import (
     json_option,
     out_option,
     print_result,
-    shown_path,
     typed,
     warn,
 )
 from chaoslab.cli.commands.repetition import Repeating, repeat_options
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import PlanError
+from chaoslab.core.terminal import shown_path
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
 from chaoslab.report.console import screen

@@ -20,11 +20,11 @@ from chaoslab.cli.commands.output import (
     out_option,
     print_json,
     print_result,
-    shown_path,
     typed,
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.history import History
 from chaoslab.record.run_directory import RunDirectory

@@ -10,9 +10,10 @@ from rich.text import Text
 from chaoslab.archive.index import index
 from chaoslab.archive.last_verdicts import LastVerdict, State, code_here, last_verdicts, worst
 from chaoslab.cli.commands.options import age
-from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
+from chaoslab.cli.commands.output import fitting, named, print_result, typed
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.report.hints import Record
 from chaoslab.report.wording import margin

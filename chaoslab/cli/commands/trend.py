@@ -10,9 +10,10 @@ from rich.text import Text
 
 from chaoslab.archive.index import index
 from chaoslab.archive.trend import CONFIDENCE, Direction, MarginTrend, Trend, trend
-from chaoslab.cli.commands.output import fitting, named, print_result, shown_path, typed
+from chaoslab.cli.commands.output import fitting, named, print_result, typed
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.plan.file.document import nearest
 from chaoslab.prepare.plans import Asked, decode

@@ -17,12 +17,12 @@ from chaoslab.cli.commands.output import (
     json_option,
     print_result,
     progress,
-    shown_path,
     table,
 )
 from chaoslab.core.errors import ExitCode, HarnessBug
 from chaoslab.core.events import encode
 from chaoslab.core.private_files import replace_file, require_folder
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import examples, json_option, print_json, progress, shown_path
+from chaoslab.cli.commands.output import examples, json_option, print_json, progress
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.experiments import page, tables
 from chaoslab.experiments.execution import carry_out, values_of
 from chaoslab.experiments.file import load
