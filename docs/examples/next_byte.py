@@ -7,6 +7,7 @@ the folder that holds this file. Everything chaoslab needs of a model is here.
 
 from collections.abc import Iterator
 from pathlib import Path
+from pydoc_data import topics
 
 import jax
 import jax.numpy as jnp
@@ -70,5 +71,9 @@ class NextByte:
 
 
 def make(data: str, batch: int = 256) -> NextByte:
-    """`data` is the plan's `data:`, here the path of a text file; `batch` its `inner: {batch}`."""
-    return NextByte(np.frombuffer(Path(data).read_bytes(), np.uint8), batch)
+    """`data` is the plan's `data:`, here the path of a text file; `batch` its `inner: {batch}`.
+
+    Without `data:` a plan has `stdlib`: then it is the text of Python's own help.
+    """
+    path = topics.__file__ if data == "stdlib" else data
+    return NextByte(np.frombuffer(Path(path).read_bytes(), np.uint8), batch)

@@ -80,6 +80,19 @@ def test_what_no_flag_answers_is_asked(project: Path) -> None:
 def test_a_task_without_data_gets_none_in_the_plan(project: Path) -> None:
     assert init("--ci", "none", answers="task\nmy.module:make\n\n").exit_code == 0
     assert "data:" not in Path(PLAN).read_text()
+    assert set(files(project)) == {PLAN, TEST}
+
+
+def test_who_has_no_task_gets_a_complete_one(project: Path) -> None:
+    assert init("--ci", "none", answers="task\n\n").exit_code == 0
+    assert set(files(project)) == {PLAN, TEST, "next_byte.py"}
+    assert plan().training.task == "next_byte:make"
+
+
+@pytest.mark.gate
+def test_the_task_that_is_written_can_be_trained_by_the_plan() -> None:
+    init("--ci", "none", answers="task\n\n")
+    assert prepare(Asked(plan=PLAN)).warnings == ()
 
 
 def test_an_interrupt_at_a_question_is_no_missing_answer(project: Path) -> None:

@@ -20,6 +20,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+import chaoslab
 from chaoslab.cli.commands.init_script import (
     Sampling,
     ScriptGate,
@@ -39,11 +40,16 @@ from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.provenance import requirement
 
 PLAN = "fault_plans/first_gate.yaml"
+EXAMPLE = "next_byte.py"
+"""A complete task, written for who has none."""
 _TEMPLATES = Path(__file__).parent.parent / "starter"
+_EXAMPLES = (_TEMPLATES, Path(chaoslab.__file__).parent.parent / "docs" / "examples")
+"""Its folder in the wheel, and in a checkout."""
 _GITLAB = ".gitlab-ci.yml"
 _INCLUDE = "include: {local: .gitlab/resilience.yml}\n"
 _UNSET = 'echo "write here what pip installs to get chaoslab, such as its URL" >&2 && exit 1'
 """Instead of a name that an index may give to another package."""
+_FRAGMENTS = "  fragments: 4                      # at most as many as the model has tensors"
 _NAME = re.compile(r"\w+(\.\w+)*(:\w+)?")
 """Text that YAML reads unquoted."""
 _WORDS = "chaoslab.init.words"
@@ -92,6 +98,8 @@ class Starter:
     data: str | None = None
     """Data of a task or of the built-in model, as plans name it; None: the text of every machine.
     """
+    has_example: bool = False
+    """Whether the task is the example."""
     script: ScriptGate | None = None
     """The gate of a script."""
 
@@ -104,6 +112,9 @@ class Starter:
             found[".gitlab/resilience.yml"] = self._filled("gitlab.yml")
         if self.has_test:
             found["tests/test_resilience.py"] = self._filled("test_resilience.py.txt")
+        if self.has_example:
+            file = next(one for folder in _EXAMPLES if (one := folder / EXAMPLE).is_file())
+            found[EXAMPLE] = file.read_text(encoding="utf-8")
         return found
 
     def _plan(self) -> str:
@@ -111,7 +122,7 @@ class Starter:
             return self.script.plan()
         training = "  model: nano" if self.trains is Trains.BUILTIN else ""
         name = _scalar(self.program or "")
-        training = f"  task: {name}" if self.trains is Trains.TASK else training
+        training = f"  task: {name}\n{_FRAGMENTS}" if self.trains is Trains.TASK else training
         if self.data is not None:
             training += f"\n  data: {_scalar(self.data)}"
         fleet = ""
@@ -242,17 +253,22 @@ def _answered(
     install: str | None,
 ) -> Starter:
     """The answers of flags and, for those that are missing, of the person at the terminal."""
+    has_example = False
     try:
         kind = Trains(trains or _asked("What is trained?", _TRAINS))
         if kind is Trains.SCRIPT and program is None:
             program = click.prompt(
                 "Its command, with {folder} where it keeps checkpoints", err=True
             )
-        elif kind is not Trains.BUILTIN and program is None:
-            form = "package.module:function" if kind is Trains.TASK else "package.module"
-            program = click.prompt(f"Its name, as {form}", err=True)
-        if kind is Trains.TASK and data is None:
-            what = "What the function gets as `data`: a file, a folder, a glob pattern; or nothing"
+        elif kind is Trains.LEARNER and program is None:
+            program = click.prompt("Its name, as package.module", err=True)
+        elif kind is Trains.TASK and program is None:
+            what = f"Its name, as package.module:function; Enter writes {EXAMPLE}, a complete one"
+            program = click.prompt(what, default="", show_default=False, err=True)
+            if has_example := not program:
+                program = f"{Path(EXAMPLE).stem}:make"
+        if kind is Trains.TASK and data is None and not has_example:
+            what = "Its `data`: a file, a folder, a glob pattern; Enter if the function takes none"
             data = click.prompt(what, default="", show_default=False, err=True) or None
         system = Ci(ci or _asked("Which CI runs the gate?", {one.value: "" for one in Ci}))
     except click.Abort as error:
@@ -274,6 +290,7 @@ def _answered(
         ci=system,
         has_test=has_test,
         install=_installed(folder, install),
+        has_example=has_example,
     )
 
 

@@ -116,7 +116,7 @@ def _check_members(task: Task, spec: str) -> None:
     if missing := [name for name in wanted if not hasattr(task, name)]:
         raise TaskError(
             f"{spec}: the {type(task).__name__} it returned lacks {', '.join(missing)}; "
-            "docs/extending.md shows a complete one"
+            "`chaoslab init --trains task` writes a complete one"
         )
     if uncallable := [name for name in wanted[:4] if not callable(getattr(task, name))]:
         raise TaskError(f"{spec}: must be methods: {', '.join(uncallable)}")
