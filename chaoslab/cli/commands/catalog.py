@@ -24,10 +24,10 @@ from chaoslab.cli.commands.output import (
     paired,
     print_json,
     print_result,
-    shown_path,
 )
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
+from chaoslab.core.terminal import shown_path
 from chaoslab.core.units import plural
 from chaoslab.plan.file import json_schema, load
 from chaoslab.plan.file.conventions import field_docs, hints_of, is_required, key_of
@@ -112,8 +112,9 @@ def command(*, what: str, name: str | None, as_json: bool) -> None:
     NAME is an entry, such as the fault `process.kill`, or a part of names, such as `kill`. One
     entry is shown with its settings and, of a fault, with what proves it.
 
-    `plans` are those that come with chaoslab, with the time that each takes on a quiet machine of
-    two cores, without its fault-free twin; every other one is a file of yours. `checks` are what
+    `plans` are those that come with chaoslab, with the time that each took on a machine of two
+    cores, without its fault-free twin, by `benchmarks/plans.py` of a checkout; every other one is a
+    file of yours. `checks` are what
     a plan can expect; some rules are judged in every run: did training continue, did the learners
     rejoin, the evidence of every fault, what was left behind. `systems` are those of others that
     plans can train with. `schema` prints the JSON Schema of plans, with which editors complete and
@@ -174,7 +175,7 @@ def _plan(name: str) -> Entry:
             ("faults", "\n".join(f"{spec.fault} ({spec.id})" for spec in plan.faults)),
             ("expects", ", ".join(spec.check for spec in plan.expect)),
             ("training", f"{plural(learners, 'learner')} on fleet {plan.fleet.kind}"),
-            ("takes", took and f"{took} on a quiet machine of two cores{twin}"),
+            ("takes", took and f"{took} on a machine of two cores{twin}"),
             ("file", f"{shown_path(path)}; copy it to change it"),
         ],
         then=(f"chaoslab plan {plan.name}", "preview it: which learners are hit, and when"),
