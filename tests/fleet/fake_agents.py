@@ -15,11 +15,11 @@ from typing import Any
 from chaoslab.core.errors import FleetError
 from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Json, encode
-from chaoslab.fleet.base import Node, probed
+from chaoslab.fleet.base import Node, NodeSpec, probed
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Runs
-from chaoslab.fleet.remote.protocol.messages import from_node, from_observation, to_spec
+from chaoslab.fleet.remote.protocol.messages import as_json, from_observation, read_as
 from chaoslab.fleet.remote.protocol.reach import RUN_S, HostAddress, Ran, Reach, Streams, Unreached
 from tests.fleet.direct_hosts import ThisPython
 
@@ -108,13 +108,13 @@ class FakeHost:
         names: list[str] = call["names"]
         match call["do"]:
             case "enlist":
-                spec, first = to_spec(call["with"]["spec"]), call["with"]["first"]
+                spec, first = read_as(NodeSpec, call["with"]["spec"]), call["with"]["first"]
                 node = Node(
                     name=spec.name, role=spec.role, incarnation=first - 1, is_alive=False,
                     labels=spec.labels,
                 )  # fmt: skip
                 self._nodes[spec.name] = node
-                return {"value": from_node(node)}
+                return {"value": as_json(node)}
             case "restart":
                 node = self._nodes[names[0]]
                 again = Node(
@@ -122,7 +122,7 @@ class FakeHost:
                     is_alive=True, labels=node.labels,
                 )  # fmt: skip
                 self._nodes[names[0]] = again
-                return {"value": from_node(again)}
+                return {"value": as_json(again)}
             case "probe":
                 seen = probed(names[0], incarnation=1, pid=7, state="S")
                 return {"value": from_observation(seen)}

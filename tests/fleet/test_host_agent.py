@@ -90,8 +90,8 @@ def test_nodes_and_specifications_travel_as_they_are() -> None:
         keeps="checkpoints",
     )
     node = Node(name="a", role=Role.SYNCER, labels={}, incarnation=3, is_alive=True)
-    assert messages.to_spec(json.loads(json.dumps(messages.from_spec(spec)))) == spec
-    assert messages.to_node(json.loads(json.dumps(messages.from_node(node)))) == node
+    assert messages.read_as(NodeSpec, json.loads(json.dumps(messages.as_json(spec)))) == spec
+    assert messages.read_as(Node, json.loads(json.dumps(messages.as_json(node)))) == node
 
 
 @pytest.mark.parametrize(

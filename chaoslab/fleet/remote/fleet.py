@@ -43,10 +43,7 @@ from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.host_manager import HostManager
 from chaoslab.fleet.remote.links import HostLinks
 from chaoslab.fleet.remote.members import Member, Placed
-from chaoslab.fleet.remote.protocol.messages import (
-    from_spec,
-    to_node,
-)
+from chaoslab.fleet.remote.protocol.messages import as_json, read_as
 from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.remote.reports import Reports
 from chaoslab.links.base import Link
@@ -181,7 +178,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
         hosts = [member.host for member in one.members]
         begin = Host.call if one.node.incarnation else Host.set_up
         begun = self._calls.side_by_side(hosts, lambda host: begin(host, "restart", name))
-        one.begin(to_node(begun[0]))
+        one.begin(read_as(Node, begun[0]))
         return one.node
 
     def _end_members(self, one: Placed) -> None:
@@ -196,7 +193,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
             port = self._set_up(one.first.host, "free_port")
             meeting = f"{one.first.host.name}:{port}"
         for member, spec in zip(one.members, one.specs(meeting, token_hex(32)), strict=True):
-            self._set_up(member.host, "enlist", spec=from_spec(spec), first=first)
+            self._set_up(member.host, "enlist", spec=as_json(spec), first=first)
             member.told = member.host.session
 
     def kill(self, *names: str) -> None:

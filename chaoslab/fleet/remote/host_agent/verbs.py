@@ -15,15 +15,15 @@ from typing import Any, Final, TypeAlias
 
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.events import Json
-from chaoslab.fleet.base import Damage
+from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
 from chaoslab.fleet.remote.host_agent.proxy import HostProxy
 from chaoslab.fleet.remote.protocol.messages import (
     Garbled,
+    as_json,
     from_error,
-    from_node,
     from_observation,
-    to_spec,
+    read_as,
     to_stressor,
 )
 
@@ -54,7 +54,7 @@ class Verbs:
         self.table: dict[str, Verb] = {name: getattr(fleet, name) for name in _PLAIN}
         self.table |= {
             "enlist": self._enlist,
-            "restart": lambda name: from_node(fleet.restart(name)),
+            "restart": lambda name: as_json(fleet.restart(name)),
             "probe": lambda name: from_observation(fleet.probe(name)),
             "tell": self._tell,
             "stress": self._stress,
@@ -83,9 +83,9 @@ class Verbs:
             return verb(*names, **settings)
 
     def _enlist(self, spec: Any, first: int) -> Json:
-        given = to_spec(spec)
+        given = read_as(NodeSpec, spec)
         command = tuple(map(self._filled, given.command))
-        return from_node(self._fleet.enlist_from(replace(given, command=command), first))
+        return as_json(self._fleet.enlist_from(replace(given, command=command), first))
 
     def _filled(self, word: str) -> str:
         for name, value in self._words.items():

@@ -8,11 +8,10 @@
 Each line is a JSON object with one of these words as its only key. Decoding is strict.
 """
 
-import base64
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, get_args
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
 
 from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug, PlanError
 from chaoslab.core.events import Json, Observation, decode
@@ -21,11 +20,8 @@ from chaoslab.fleet.stressors import Stressor
 
 LINE_BYTES_MOST: Final = 16 << 20
 """A longer line is refused: no command line and no certificate is this long."""
-_Shown = TypeVar("_Shown")
-_PRIVATE: Final = "private_files"
-_SPECS = TypeAdapter(NodeSpec)
-_NODES = TypeAdapter(Node)
-_STRESSORS: Final = {one.kind: TypeAdapter[Stressor](one) for one in get_args(Stressor)}
+_Given = TypeVar("_Given")
+_STRESSORS: Final[Mapping[str, type[Stressor]]] = {one.kind: one for one in get_args(Stressor)}
 _ERRORS: Final = {
     one.__name__: one for one in (KeyError, FleetError, PlanError, AbilityError, HarnessBug)
 }
@@ -49,53 +45,31 @@ def read_line(line: bytes) -> Mapping[str, Any]:
 # ---------------------------------------------------------------- nodes and stressors
 
 
-def from_spec(spec: NodeSpec) -> Json:
-    """A node's specification as JSON, its secrets included: it travels on private channels only."""
-    shown = _SPECS.dump_python(spec)
-    if _PRIVATE in shown:
-        shown[_PRIVATE] = {
-            name: base64.b64encode(content).decode() for name, content in shown[_PRIVATE].items()
-        }
-    return {**shown, "role": spec.role.value, "command": list(spec.command)}
+def as_json(given: NodeSpec | Node | Stressor) -> dict[str, Json]:
+    """The same as JSON, secrets included: a specification travels on private channels only."""
+    shown: dict[str, Json] = msgspec.to_builtins(given)
+    return shown
 
 
-def to_spec(shown: Any) -> NodeSpec:
-    """Specification of a message; Garbled if it is malformed."""
-    if isinstance(shown, dict) and _PRIVATE in shown:
-        files = shown[_PRIVATE]
-        shown = {**shown, _PRIVATE: {name: base64.b64decode(files[name]) for name in files}}
-    return _validated(_SPECS, shown)
-
-
-def from_node(node: Node) -> Json:
-    """A node as JSON."""
-    return {**_NODES.dump_python(node), "role": node.role.value}
-
-
-def to_node(shown: Any) -> Node:
-    """Node of a message; Garbled if it is malformed."""
-    return _validated(_NODES, shown)
+def read_as(kind: type[_Given], shown: Any) -> _Given:
+    """What `as_json` has made of something of this kind; Garbled if it is malformed."""
+    try:
+        return msgspec.convert(shown, kind)
+    except msgspec.ValidationError as error:
+        raise Garbled(f"{error}") from error
 
 
 def from_stressor(stressor: Stressor) -> Json:
     """A stressor as JSON: its kind and its settings."""
-    return {"kind": stressor.kind, **_STRESSORS[stressor.kind].dump_python(stressor, mode="json")}
+    return {"kind": stressor.kind, **as_json(stressor)}
 
 
 def to_stressor(shown: Any) -> Stressor:
     """Stressor of a message; Garbled if there is none of this kind."""
-    settings = dict(shown) if isinstance(shown, dict) else {}
-    kind = settings.pop("kind", None)
-    if kind not in _STRESSORS:
+    kind = _STRESSORS.get(str(shown.get("kind"))) if isinstance(shown, dict) else None
+    if kind is None:
         raise Garbled(f"{shown!r} is no stressor")
-    return _validated(_STRESSORS[kind], settings)
-
-
-def _validated(adapter: "TypeAdapter[_Shown]", shown: Any) -> _Shown:
-    try:
-        return adapter.validate_python(shown)
-    except ValidationError as error:
-        raise Garbled(f"{error}") from error
+    return read_as(kind, shown)
 
 
 # ---------------------------------------------------------------- observations
