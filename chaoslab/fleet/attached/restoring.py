@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
 import psutil
 
 from chaoslab.core import private_files
@@ -109,13 +110,10 @@ def read(folder: Path, node: str) -> Recipe:
     """The recipe of a node. FleetError if it is gone or damaged, or others could write it."""
     try:
         found = json.loads(private_files.read(folder, node, RECIPE) or b"")
-        if "container" in found:
-            networks = {name: tuple(names) for name, names in found.pop("networks").items()}
-            return ContainerRecipe(**found, networks=networks)
-        if "namespace" in found:
-            return PodRecipe(**found)
-        return ProcessRecipe(**{**found, "command": tuple(found["command"])})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        kinds = {"container": ContainerRecipe, "namespace": PodRecipe}
+        kind = next((kind for key, kind in kinds.items() if key in found), ProcessRecipe)
+        return msgspec.convert(found, kind)
+    except (OSError, ValueError, TypeError, msgspec.ValidationError) as error:
         raise FleetError(f"{node} cannot be restored: its recipe in {folder}: {error}") from error
 
 

@@ -27,7 +27,7 @@ def recipe_in(folder: Path, *words: str) -> ProcessRecipe:
         node="learner-0",
         command=(sys.executable, "-c", SLEEPER, "60", str(folder), *words),
         folder=str(folder),
-        environment={"PATH": os.environ["PATH"], "SECRET": "s"},
+        environment={"PATH": os.environ["PATH"], "SECRET": "s", "ODD": "no \udcff text"},
         output=str(folder / "out.log"),
         errors="/dev/null",
     )
