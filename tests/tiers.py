@@ -21,7 +21,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 
 TIERS = ("quick", "gate", "deep")
-PARTS = ("soak", "kubernetes", "docker", "alone", "others")
+PARTS = ("soak", "trainers", "kubernetes", "docker", "alone", "others")
 """Of the deep tier. A test belongs to the first whose mark it has, or to the others."""
 LIMITS_S = {"quick": 240, "gate": 720, "deep": 2400}
 """Seconds that a tier, or a part of the deep one, may take on two idle cores."""
@@ -29,7 +29,7 @@ QUICK_TEST_S = 1.0
 DISTURBED_MOST = 2
 """Real runs of a session that may be UNKNOWN because others took the machine; more fail it."""
 _NAMED_MOST = 12
-_NEEDS = ("soak", "docker", "kubernetes", "toxiproxy")
+_NEEDS = ("soak", "trainers", "docker", "kubernetes", "toxiproxy")
 _DISTURBED = {Code.MACHINE_STALLED, Code.STEP_TIME_NOT_KEPT}
 
 

@@ -59,13 +59,9 @@ class Package:
 _DIES = ("unasked", "unexpected_exit")
 ENVIRONMENTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "torch": (
-            "torch==2.15.0",
-            "transformers==5.24.0",
-            "accelerate==1.15.0",
-            "lightning==2.6.6",
-            "torchft==0.2.0",
-        ),
+        "hf": ("torch==2.15.0", "transformers==5.24.0", "accelerate==1.15.0"),
+        "lightning": ("torch==2.15.0", "lightning==2.6.6"),
+        "torchft": ("torch==2.15.0", "torchft==0.2.0"),
         "composer": ("mosaicml==0.32.1",),
         "keras": ("keras==3.15.1", "jax==0.10.0"),
     }
@@ -75,13 +71,13 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
     {
         "hf": Package(
             title="HF Trainer 5.24.0",
-            environment="torch",
+            environment="hf",
             script={"command": "{bin}/python {here}/hf_train.py {folder}", "preset": "hf-trainer"},
             fails={"half": _DIES, "disk": _DIES},
         ),
         "torchrun": Package(
             title="HF Trainer below torchrun, two ranks",
-            environment="torch",
+            environment="hf",
             script={
                 "command": "{bin}/torchrun --standalone --nproc-per-node 2 "
                 "{here}/hf_train.py {folder}",
@@ -92,7 +88,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
         ),
         "lightning": Package(
             title="Lightning 2.6.6",
-            environment="torch",
+            environment="lightning",
             script={
                 "command": "{bin}/python {here}/lightning_train.py {folder}",
                 "from": {"csv": "{folder}/lightning_logs/version_*/metrics.csv"},
@@ -112,7 +108,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
         ),
         "torchft": Package(
             title="torchft 0.2.0, two replicas",
-            environment="torch",
+            environment="torchft",
             script={
                 "command": "{bin}/python {here}/torchft_train.py {rank} {workers}",
                 "preset": "torchft",

@@ -9,7 +9,7 @@ from tests.trainers.packages.catalogue import PACKAGES
 from tests.trainers.packages.survival import BROKEN, FAULTS, RECORDS, plan_of
 from tests.whole_runs import Ran, begin, ended, whole
 
-pytestmark = [pytest.mark.deep, pytest.mark.soak, pytest.mark.alone]
+pytestmark = [pytest.mark.deep, pytest.mark.trainers, pytest.mark.alone]
 
 
 def ran(name: str, fault: str, broken: str = "") -> Ran:
