@@ -134,7 +134,11 @@ def is_misdirected(done: Measured) -> bool:
     told: list[tuple[Kind, dict[str, Json]]] = [(Kind.RUN_STARTED, {"learners": list(LEARNERS)})]
     for merge in done.merges:
         given: list[Json] = [asdict(one) for one in merge.contributions]
-        told.append((Kind.ROUND_MERGED, {**merge.place, "contributors": given}))
+        data: dict[str, Json] = {
+            "round": merge.round, "fragment": merge.fragment, "contributors": given,
+            "version": merge.base_version + 1,
+        }  # fmt: skip
+        told.append((Kind.ROUND_MERGED, data))
     events = [
         Event(seq=seq, time_s=float(seq), source="syncer", kind=kind, data=data)
         for seq, (kind, data) in enumerate(told)

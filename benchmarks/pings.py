@@ -23,8 +23,8 @@ from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from roles import Child, add_role_options
 
 from chaoslab.core.events import node_line
-from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter
-from chaoslab.core.payloads import LinkMeasured
+from chaoslab.core.link_meter import MEASURE_S, NOTHING_QUEUED, PING_S, Meter
+from chaoslab.core.payloads import LifeFields, LinkMeasured
 from chaoslab.diloco.node.events import now_s
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -115,15 +115,13 @@ def _run(children: tuple[Child, ...], per_s: float) -> list[dict[str, float]]:
 
 def _line_us() -> float:
     """Time to read a meter and to write its event, in microseconds."""
+    whose: LifeFields = {"learner": "learner-0", "incarnation": 1}
     meter, count = Meter(), 2000
     began_s = time.process_time()
     for _ in range(count):
         for _ in range(4):
             meter.answered(0.001)
-        measured: dict[str, Any] = dict(meter.read().data())
-        said = LinkMeasured(
-            learner="learner-0", incarnation=1, direction="up", queued=0, queued_bytes=0, **measured
-        )
+        said = LinkMeasured.of(meter.read(), whose, direction="up", queued=NOTHING_QUEUED)
         node_line(said, node_s=now_s())
     return 1e6 * (time.process_time() - began_s) / count
 

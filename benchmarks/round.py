@@ -24,14 +24,13 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish, quantile
 from roles import Child, add_role_options
 
 from chaoslab.core.events import Payload
-from chaoslab.core.payloads import RoundMerged
+from chaoslab.core.payloads import NodeFields, RoundMerged
 from chaoslab.diloco.model.codec import encode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec, specs_to_json
@@ -287,10 +286,11 @@ def _held(options: argparse.Namespace) -> Mapping[str, float]:
 def syncer(options: argparse.Namespace) -> None:
     """The real syncer; prints its address, and at the end how long its main thread was held."""
     settings, sync_s = _settings(options), list[float]()
+    about: NodeFields = {"node": "syncer", "learner": "", "incarnation": 1}
 
-    def emit(said: type[Payload], /, **fields: Any) -> None:
-        if said is RoundMerged:
-            sync_s.append(fields["sync_s"])
+    def emit(said: Payload) -> None:
+        if isinstance(said, RoundMerged) and said.sync_s is not None:
+            sync_s.append(said.sync_s)
 
     with TemporaryDirectory(prefix="chaoslab-benchmark-") as folder:
         tokens = Tokens(settings.learners)
@@ -300,7 +300,7 @@ def syncer(options: argparse.Namespace) -> None:
         state = SyncerState(settings, store, snapshots=None)
         work = Work(hub.arrivals.wake)
         began = Syncer(
-            settings, hub, state, work, emit=emit, now=time.monotonic, phases=Phases(emit, {})
+            settings, hub, state, work, emit=emit, now=time.monotonic, phases=Phases(emit, about)
         )
         print(hub.start(), *(tokens.of(name) for name in settings.learners), flush=True)
         run_now(began.run(hub.address))

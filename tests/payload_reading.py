@@ -19,22 +19,18 @@ def observed(
     return Observation.read({"source": source, "kind": kind, "data": said, "node_s": node_s})
 
 
-def read_whole(kind: Kind, data: Json, *, without: frozenset[str] = frozenset()) -> None:
-    """Read every field of a line's payload; AssertionError for a key that no field reads.
-
-    `without`: fields that this writer leaves to somebody else to add.
-    """
+def read_whole(kind: Kind, data: Json) -> None:
+    """Read every field of a line's payload; AssertionError for a key that no field reads."""
     assert isinstance(data, dict)
     event = Event(seq=0, time_s=0.0, source="test", kind=kind, data=data)
-    unread = set(data) - _read(event.payload, without)
+    unread = set(data) - _read(event.payload)
     assert not unread, f"{kind}: no field of {type(event.payload).__name__} reads {unread}"
 
 
-def _read(payload: Payload, without: frozenset[str]) -> set[str]:
+def _read(payload: Payload) -> set[str]:
     """The keys that its fields read."""
     keys = set()
     for field in dataclasses.fields(payload):  # type: ignore[arg-type]  # every payload is one
         keys.add(field.name)
-        if field.name not in without:
-            getattr(payload, field.name)
+        getattr(payload, field.name)
     return keys

@@ -12,10 +12,9 @@ without HTTP/2, TLS and TCP overhead. No sockets; the clock is a parameter.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from statistics import median
-from typing import Any
+from typing import TypedDict
 
 PING_S = 0.25
 """Seconds between two pings of one end."""
@@ -24,6 +23,16 @@ MEASURE_S = 1.0
 
 _RTTS_MOST = 256
 """Most round trips kept in one window, in case nothing reads the meter."""
+
+
+class Queued(TypedDict):
+    """What waits at an end to be sent, as `LinkMeasured` says it."""
+
+    queued: int
+    queued_bytes: int
+
+
+NOTHING_QUEUED: Queued = {"queued": 0, "queued_bytes": 0}
 
 
 def _round_trips() -> deque[float]:
@@ -56,26 +65,6 @@ class Reading:
     def bytes_per_s(self) -> float | None:
         """Throughput while payloads were arriving; None if no chunk came."""
         return self.timed_bytes / self.timed_s if self.timed_bytes and self.timed_s > 0 else None
-
-    def data(self) -> Mapping[str, Any]:
-        """Fields of `LinkMeasured`, without those that name the link and its end."""
-        rtts_s, probe_rtts_s = self.rtts_s, self.probe_rtts_s
-        return {
-            "window_s": round(self.window_s, 6),
-            "silent_s": round(self.silent_s, 6),
-            "rtt_s": round(median(rtts_s), 6) if rtts_s else None,
-            "rtt_s_min": round(min(rtts_s), 6) if rtts_s else None,
-            "pings_sent": self.pings_sent,
-            "pings_answered": len(rtts_s),
-            "probe_rtt_s": round(median(probe_rtts_s), 6) if probe_rtts_s else None,
-            "probe_rtt_s_min": round(min(probe_rtts_s), 6) if probe_rtts_s else None,
-            "probes_answered": len(probe_rtts_s),
-            "bytes": self.bytes,
-            "payload_bytes": self.payload_bytes,
-            "bytes_per_s": None if self.bytes_per_s is None else round(self.bytes_per_s, 1),
-            "timed_bytes": self.timed_bytes,
-            "timed_s": round(self.timed_s, 6),
-        }
 
 
 class Meter:

@@ -50,10 +50,11 @@ def evaluate(task: Task, paths: Sequence[Path]) -> None:
         except TaskError as error:
             raise SnapshotError(f"{path}: {error}") from error
         say(
-            EvaluationMeasured,
-            committed_tokens=snapshot.committed_tokens,
-            round=snapshot.round,
-            loss=task.evaluate(params),
+            EvaluationMeasured(
+                committed_tokens=snapshot.committed_tokens,
+                round=snapshot.round,
+                loss=task.evaluate(params),
+            )
         )
 
 

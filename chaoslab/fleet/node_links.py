@@ -71,7 +71,12 @@ class NodeLinks:
         link = self._links.get(name)
         counters = self._counters(link) if link else None
         if counters is not None and any(value is not None for value in asdict(counters).values()):
-            self.report(LinkCounted(link=name, **asdict(counters)))
+            counted = LinkCounted(
+                link=name, up_bytes=counters.up_bytes, down_bytes=counters.down_bytes,
+                connections=counters.connections, opened=counters.opened,
+                packets=counters.packets, dropped=counters.dropped,
+            )  # fmt: skip
+            self.report(counted)
 
     def observed(self, *, looks: bool = True) -> list[Observation]:
         """Reports since the last call; `looks` for a loss twice a second, not in the middle of a

@@ -18,11 +18,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from functools import partial
 from typing import Final, TypeAlias
 
-from chaoslab.core.link_meter import PING_S, Meter
-from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
+from chaoslab.core.link_meter import NOTHING_QUEUED, PING_S, Meter
+from chaoslab.core.payloads import LifeFields, LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.links.proxy.link import DIAL_S, ProxyLink
 from chaoslab.links.proxy.stages import Stage
 from chaoslab.links.proxy.toxics import DOWN, UP, Latency, Toxic
@@ -40,8 +39,8 @@ _APART_S: Final = 1.0
 """Gap between two payloads."""
 
 Address: TypeAlias = tuple[str, int]
-Report: TypeAlias = Callable[..., LinkOpened | LinkClosed | LinkMeasured]
-"""Reports an event of one end, given the learner and the incarnation."""
+Report: TypeAlias = LinkOpened | LinkClosed | LinkMeasured
+"""An event of one end; the incarnation of the worker is for the reader to say."""
 
 
 class _Passing(Toxic):
@@ -155,6 +154,7 @@ class WorkerLink:
     def __init__(self, name: str, upstreams: Mapping[str, Address]) -> None:
         """`name` is the worker's; `upstreams` where each port leads, by name."""
         self.name = name
+        self._whose: LifeFields = {"learner": name, "incarnation": 0}
         self.up, self.down = _Passing(UP), _Passing(DOWN)
         self._ports = {port: bytes([index]) for index, port in enumerate(upstreams, start=1)}
         where = {self._ports[port]: upstream for port, upstream in upstreams.items()}
@@ -192,14 +192,13 @@ class WorkerLink:
     def measured(self) -> list[Report]:
         """Measurements of each end since the last call."""
         return [
-            partial(
-                LinkMeasured,
+            LinkMeasured.of(
+                end.meter.read(),
+                self._whose,
                 direction=way,
-                queued=0,
-                queued_bytes=0,
+                queued=NOTHING_QUEUED,
                 unused_s=end.unused_s,
                 connections=connections,
-                **end.meter.read().data(),
             )
             for way, end, connections in (
                 ("down", self.down, sum(near.connections for near in self.down.ends)),
@@ -227,11 +226,10 @@ class WorkerLink:
             now_s, opened_s = time.monotonic(), self._opened_s
             open_s = 0.0 if opened_s is None else round(now_s - opened_s, 6)
             was_open = opened_s is not None
-            self._said.append(
-                partial(
-                    LinkClosed, was_open=was_open, open_s=open_s, attempts=attempts, reason=reason
-                )
+            closed = LinkClosed(
+                **self._whose, was_open=was_open, open_s=open_s, attempts=attempts, reason=reason
             )
+            self._said.append(closed)
             alone_s, attempts = (alone_s, attempts) if opened_s is None else (now_s, 0)
             await asyncio.sleep(PAUSE_S)
 
@@ -256,5 +254,6 @@ class WorkerLink:
                 if self._opened_s is None:
                     self._opened_s = now_s
                     after_s = round(now_s - alone_s, 6)
-                    self._said.append(partial(LinkOpened, attempts=attempts, after_s=after_s))
+                    opened = LinkOpened(**self._whose, attempts=attempts, after_s=after_s)
+                    self._said.append(opened)
                 await asyncio.sleep(max(0.0, PING_S - rtt_s))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json
@@ -31,6 +31,7 @@ from chaoslab.core.payloads import (
     FaultInjecting,
     FaultSkipped,
     FaultStepped,
+    InjectionFields,
     NodeProbed,
     Obstacle,
 )
@@ -398,8 +399,7 @@ class Injector:
         return [self.recorder.take(one) for one in seen]
 
 
-def _about(injection: Injection) -> Mapping[str, Any]:
-    """What every event of an injection says."""
+def _about(injection: Injection) -> InjectionFields:
     return {
         "injection": injection.id,
         "spec": injection.spec,

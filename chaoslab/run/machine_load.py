@@ -139,10 +139,9 @@ def _sampled(before: Reading, after: Reading, window_s: float, nodes: int) -> Ma
         return round(max(0.0, late - early) / per, 4)
 
     own_s = _used_s(before.own, after.own)
-    pressures = {
-        f"{name}_pressure": grown(before.pressure_s[name], after.pressure_s[name], window_s)
-        for name in _PRESSURES
-    }
+    cpu_pressure, io_pressure, memory_pressure = (
+        grown(before.pressure_s[name], after.pressure_s[name], window_s) for name in _PRESSURES
+    )
     return MachineSampled(
         window_s=round(window_s, 4),
         cores=after.cores,
@@ -154,7 +153,9 @@ def _sampled(before: Reading, after: Reading, window_s: float, nodes: int) -> Ma
         idle_cores=cores(after.idle_s - before.idle_s),
         waited_s=grown(before.waited_s, after.waited_s),
         throttled_s=grown(before.throttled_s, after.throttled_s),
-        **pressures,
+        cpu_pressure=cpu_pressure,
+        io_pressure=io_pressure,
+        memory_pressure=memory_pressure,
         nodes=nodes,
         given={
             name: round(share, 4)

@@ -10,7 +10,7 @@ While the run is ended, notes still come on record, and all else is refused.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import ClassVar, Final, TypeAlias
@@ -205,10 +205,15 @@ class Operators:
                 begun = any(one.spec == order.spec for one in self.injector.begun)
                 if begun or not self.injector.waits(order.spec):
                     raise _Refused(f"{order.spec} has begun or was left out: too late to predict")
-                self.recorder.note(OperatorPredicted(**asdict(order)))
+                predicted = OperatorPredicted(
+                    by=order.by, spec=order.spec, continues=order.continues,
+                    gap_s=order.gap_s, hit=order.hit, back_s=order.back_s,
+                )  # fmt: skip
+                self.recorder.note(predicted)
             case Note():
-                said = order if self._is_over else replace(order, came_s=None)
-                self.recorder.note(OperatorNoted(**asdict(said)))
+                came_s = order.came_s if self._is_over else None
+                said = OperatorNoted(by=order.by, spec=order.spec, text=order.text, came_s=came_s)
+                self.recorder.note(said)
             case Ask(action=Action.ABORT):
                 self._acted(order)
                 return f"{order.by} aborted it" + (f": {order.reason}" if order.reason else "")
@@ -322,4 +327,7 @@ class Operators:
         return [one.spec for one in self.injector.waiting if one.spec in ids]
 
     def _acted(self, order: Ask) -> None:
-        self.recorder.note(OperatorActed(**asdict(order)))
+        acted = OperatorActed(
+            by=order.by, spec=order.spec, action=order.action, reason=order.reason
+        )
+        self.recorder.note(acted)

@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -22,7 +22,6 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.payloads import (
     AbortFired,
     HarnessStalled,
-    JanitorDied,
     NodeStarted,
     RunLeft,
     RunOutcome,
@@ -259,7 +258,7 @@ class RunLoop:
     def _heard(self) -> Silence | None:
         """Beat, and record what is known by it."""
         if (lapse := self.heartbeat.lapse()) is not None:
-            self.recorder.note(JanitorDied(**asdict(lapse)))
+            self.recorder.note(lapse)
         if (silence := self.heartbeat.beat()) is not None:
             since_s = self.recorder.now_s - silence.for_s
             self.recorder.drain()

@@ -7,6 +7,7 @@ The workers of a launcher share its command, and so its link.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from chaoslab.core.clock import Clock
@@ -51,15 +52,15 @@ class ScriptLinks:
         """What the ends report; what they have measured, once a second."""
         is_due = self._measure.is_due(self._clock.now_s())
         said = [
-            (link.name, report)
+            report
             for link in self._links
             for report in (*link.reports(), *(link.measured() if is_due else ()))
         ]
         nodes = self._fleet.nodes if said else {}
         return [
-            Observation.of("harness", report(learner=name, incarnation=nodes[name].incarnation))
-            for name, report in said
-            if name in nodes
+            Observation.of("harness", replace(one, incarnation=nodes[one.learner].incarnation))
+            for one in said
+            if one.learner in nodes
         ]
 
     def close(self) -> None:

@@ -5,12 +5,11 @@ open ─► connected, or refused ─► send ─► Stream ─► hear ─► n
 """
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import Meter
+from chaoslab.core.link_meter import Meter, Queued
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes, Closed, Received, StreamEvent
 from chaoslab.sim.process import Process
@@ -193,7 +192,7 @@ class _Pings:
         self.meter = Meter(process.clock.now_s)
 
     @property
-    def queue(self) -> Mapping[str, Json]:
+    def queue(self) -> Queued:
         """See `StreamPings`."""
         return {"queued": self._connection.queued, "queued_bytes": 0}
 

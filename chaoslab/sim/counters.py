@@ -5,9 +5,7 @@
 The same bookkeeping as `diloco.learner.replica`, without parameters.
 """
 
-from collections.abc import Sequence
-
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import AdoptedFields, LearnerFinal, LifeFields, by_fragment
 from chaoslab.diloco.learner import exchange
 from chaoslab.diloco.learner.exchange import Adoption, FragmentCounters, Handover, Snapshot
 from chaoslab.diloco.syncer.decisions import Progress
@@ -60,8 +58,8 @@ class Counters:
         self.data_position += 1
         self.step_s += share * (took_s - self.step_s)
 
-    def adopt(self, given: Adoption) -> dict[str, Json] | None:
-        """Overwrite a fragment: the data of its event; None for a version that is not newer."""
+    def adopt(self, given: Adoption) -> AdoptedFields | None:
+        """Overwrite a fragment: what its event says of it; None for a version that is not newer."""
         index = given.fragment
         if given.version <= self.versions[index]:
             return None
@@ -119,20 +117,15 @@ class Counters:
             moments_digest=lambda _: "",
         )
 
-    def final(self) -> dict[str, Json]:
-        """Data of learner.final: versions, and what became of every token."""
-        in_flight = [self.tokens - at for at in self._tokens_at]
-        return {
-            "step": self.step,
-            "tokens": self.tokens,
-            "versions": numbered(self.versions),
-            "digests": numbered(self.digests),
-            "committed": numbered(self.committed),
-            "discarded": numbered(self.discarded),
-            "in_flight": numbered(in_flight),
-        }
-
-
-def numbered(values: Sequence[Json]) -> dict[str, Json]:
-    """One value for each fragment, as events contain it."""
-    return {str(index): value for index, value in enumerate(values)}
+    def final(self, whose: LifeFields) -> LearnerFinal:
+        """Final account: versions, and what became of every token."""
+        return LearnerFinal(
+            **whose,
+            step=self.step,
+            tokens=self.tokens,
+            versions=by_fragment(self.versions),
+            digests=by_fragment(self.digests),
+            committed=by_fragment(self.committed),
+            discarded=by_fragment(self.discarded),
+            in_flight=by_fragment([self.tokens - at for at in self._tokens_at]),
+        )

@@ -189,14 +189,14 @@ class SimFleet(DiskFaults):
 
         def lose() -> None:
             if place.spec.hosts is not None:
-                process.say(
-                    HostLost,
+                lost = HostLost(
                     learner=process.name,
                     incarnation=process.incarnation,
                     host=host,
                     reason=f"ended by {signal}",
                     signal=signal,
                 )
+                process.say(lost)
             self._lives.end(place, signal=signal)
 
         process.later_beside(HOOK_S, lose)

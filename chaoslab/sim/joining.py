@@ -7,11 +7,17 @@
 As `diloco.learner.joining` does.
 """
 
-from chaoslab.core.payloads import LearnerAdopted, LearnerCompiled, LearnerJoined, LeftBecause
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerCompiled,
+    LearnerJoined,
+    LeftBecause,
+    by_fragment,
+)
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint
 from chaoslab.diloco.learner.exchange import Joined
 from chaoslab.diloco.settings import Source
-from chaoslab.sim.counters import Counters, numbered
+from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
 from chaoslab.sim.leaving import Leaving
 from chaoslab.sim.modelled_state import curve
@@ -44,7 +50,7 @@ class Joining:
             leaving.refuse()
             return
         if inbox.stop is not None or leaving.reason:
-            reason = LeftBecause.STOPPED.value if inbox.stop else leaving.reason
+            reason = LeftBecause.STOPPED if inbox.stop else LeftBecause(leaving.reason)
             leaving.go(step=0, reason=reason)
             return
         if inbox.joined is not None:
@@ -54,9 +60,10 @@ class Joining:
         if counters is None or not self._take_in(counters):
             return
         learner.is_training = True
-        learner.tell_of_itself(
-            LearnerCompiled, loaded=6, compiled=0, took_s=round(self.compile_s, 6)
+        compiled = LearnerCompiled(
+            **learner.whose, loaded=6, compiled=0, took_s=round(self.compile_s, 6)
         )
+        learner.say(compiled)
         self._announce(counters, self._source, is_new=True)
         self._then()
 
@@ -93,22 +100,23 @@ class Joining:
         for published in adoptions.values():
             data = counters.adopt(published)
             if data is not None:
-                self._learner.tell_of_itself(LearnerAdopted, epoch=messenger.epoch, **data)
+                self._learner.say(LearnerAdopted(**messenger.membership, **data))
         return counters.is_complete
 
     def _announce(self, counters: Counters, source: Source, *, is_new: bool) -> None:
         self._reports.begin(counters)
         self._learner.boundary(counters)
-        digests = numbered(counters.digests) if is_new else {}
-        self._learner.tell_of_itself(
-            LearnerJoined,
-            epoch=self._learner.messenger.epoch,
-            source=source.value,
-            donor=self._donor if source is Source.DONOR else None,
-            step=counters.step,
-            data_position=counters.data_position,
-            versions=numbered(counters.versions),
-            digests=digests,
-            shard=int(need(self._learner.flags, "shard")),
-            learning_rate=self._learner.learning_rate(counters.step),
+        digests = by_fragment(counters.digests) if is_new else {}
+        self._learner.say(
+            LearnerJoined(
+                **self._learner.messenger.membership,
+                source=source.value,
+                donor=self._donor if source is Source.DONOR else None,
+                step=counters.step,
+                data_position=counters.data_position,
+                versions=by_fragment(counters.versions),
+                digests=digests,
+                shard=int(need(self._learner.flags, "shard")),
+                learning_rate=self._learner.learning_rate(counters.step),
+            )
         )

@@ -62,9 +62,10 @@ class Learner(LearnerProcess):
     def _start(self) -> None:
         self._is_started = True
         self._saved_s = self.clock.time_s
-        self.tell_of_itself(
-            LearnerStarted, devices=self.hosts, platform="sim", parameters=self.parameters
+        started = LearnerStarted(
+            **self.whose, devices=self.hosts, platform="sim", parameters=self.parameters
         )
+        self.say(started)
         self.messenger.start()
         self._joining.own = self.saving.load_newest()
         self._joining.compile_s = self.takes(self.world.costs.compile_s)

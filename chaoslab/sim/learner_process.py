@@ -1,14 +1,13 @@
 """Process of a simulated learner: what its parts share, its training thread, and its events.
 
 training thread ── wedged? ──► acts wait until it is released      other threads go on
-Learner, Joining, Leaving ──► counters, pace, messenger, saving ──► tell_of_itself
+Learner, Joining, Leaving ──► counters, pace, messenger, saving ──► say
 """
 
 from functools import partial
 from typing import Any
 
-from chaoslab.core.events import Json
-from chaoslab.core.payloads import LearnerAdopted
+from chaoslab.core.payloads import LearnerAdopted, NodeFields
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.pace import Grid
 from chaoslab.diloco.settings import learning_rate
@@ -139,7 +138,7 @@ class LearnerProcess(Process):
             return
 
         def told() -> None:
-            self.tell_of_itself(LearnerAdopted, epoch=self.messenger.epoch, **data)
+            self.say(LearnerAdopted(**self.messenger.membership, **data))
             self.adopt(counters, then)
 
         self.reach(Phase.ADOPT, told, fragment=published.fragment, version=published.version)
@@ -158,5 +157,5 @@ class LearnerProcess(Process):
 
     # ---------------------------------------------------------------- events
 
-    def _about(self) -> dict[str, Json]:
-        return {"learner": self.name, "incarnation": self.incarnation}
+    def _about(self) -> NodeFields:
+        return {"node": "", **self.whose}

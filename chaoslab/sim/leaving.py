@@ -4,7 +4,7 @@ asked, preempted ─► last checkpoint ─► last report ─┐
 stop ─► adopt the last versions, 15 s at most ──────┴─► learner.left ─► goodbye ─► exit
 """
 
-from chaoslab.core.payloads import LearnerFinal, LearnerLeft
+from chaoslab.core.payloads import LearnerLeft, LeftBecause
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.sim.counters import Counters
 from chaoslab.sim.learner_process import LearnerProcess
@@ -50,7 +50,7 @@ class Leaving:
             await learner.saving.close()
             self._reports.notice(counters)
             self._reports.sample(counters)
-            self.go(step=counters.step, reason=self.reason)
+            self.go(step=counters.step, reason=LeftBecause(self.reason))
 
         drive(go())
 
@@ -76,19 +76,19 @@ class Leaving:
             return
         self._learner.is_ending = True
         self._reports.sample(counters)
-        self._learner.tell_of_itself(LearnerFinal, **counters.final())
+        self._learner.say(counters.final(self._learner.whose))
 
         async def go() -> None:
             await self._learner.saving.close()
-            self.go(step=counters.step, reason="stopped")
+            self.go(step=counters.step, reason=LeftBecause.STOPPED)
 
         drive(go())
 
-    def go(self, *, step: int, reason: str) -> None:
+    def go(self, *, step: int, reason: LeftBecause) -> None:
         """The last report, a goodbye, and the end of its process."""
         learner = self._learner
         learner.is_ending = True
-        learner.tell_of_itself(LearnerLeft, step=step, reason=reason)
+        learner.say(LearnerLeft(**learner.whose, step=step, reason=reason))
         if learner.is_training:
-            learner.messenger.leave(reason)
+            learner.messenger.leave(reason.value)
         learner.later(learner.takes(learner.world.costs.leave_s), learner.exit)

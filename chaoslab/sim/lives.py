@@ -123,11 +123,12 @@ class Lives:
         self._world.report(spec.name, started)
         for host in range(spec.hosts.count if spec.hosts else 0):
             process.say(
-                HostStarted,
-                learner=spec.name,
-                incarnation=place.incarnation,
-                host=host,
-                pid=place.pid + _HOST_PIDS * (host + 1),
+                HostStarted(
+                    learner=spec.name,
+                    incarnation=place.incarnation,
+                    host=host,
+                    pid=place.pid + _HOST_PIDS * (host + 1),
+                )
             )
         process.begin()
         return place.node

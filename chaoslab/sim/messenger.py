@@ -30,7 +30,7 @@ class ModelledPayloads:
 
     def __init__(self, process: Process, parameters: int) -> None:
         self._process, self._parameters = process, parameters
-        self.tampering = Tampering(process.tell_of_itself)
+        self.tampering = Tampering(process.say, process.whose)
         self._sizes = Sizes(process.world.costs, fragments=1, compression="f32")
         self.epoch = 0
         """Epoch of the current or latest membership."""
@@ -90,10 +90,9 @@ class Messenger(messenger.Messenger):
         seed, name, incarnation = process.world.seed, process.name, process.incarnation
         super().__init__(
             self._connect,
-            learner=name,
-            incarnation=incarnation,
+            whose=process.whose,
             payloads=payloads,
-            emit=process.tell_of_itself,
+            emit=process.say,
             phases=Points(process),
             probe=self._begin_probe,
             ambient=Ambient(

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from chaoslab.core.events import Json
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.node.snapshot_schedule import SnapshotSchedule
@@ -145,7 +144,7 @@ class ModelledState(TrainingState):
             codec=Codec.BF16.value,
             payload=as_bytes(FragmentValues(size_bytes=size_bytes, loss=self._loss(self._tokens))),
             digest=found,
-            momentum_digest=str(momentum),
+            momentum_digest=momentum,
         )
 
     def _restore_values(self, stored: SyncerDisk) -> None:
@@ -164,14 +163,13 @@ class ModelledState(TrainingState):
     def _loss(self, tokens: float) -> float:
         return self._damage.loss(tokens)
 
-    def _momentum_digests(self) -> dict[str, Json]:
+    def _momentum_digests(self) -> dict[str, str]:
         found = sorted(self._values.digests.items())
         return {str(fragment): digest("momentum", one) for fragment, one in found}
 
-    def _stored(self) -> dict[str, Json]:
+    def _stored_digests(self) -> tuple[dict[str, str], dict[str, str]]:
         digests = {str(f): one for f, one in sorted(self._values.digests.items())}
-        momenta = self._momentum_digests()
-        return {"stored_digests": digests, "stored_momentum_digests": momenta}
+        return digests, self._momentum_digests()
 
     def _write_snapshot(self, *, committed_tokens: int, round_: int) -> None:
         self._values.keep_snapshot(

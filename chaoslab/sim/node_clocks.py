@@ -33,10 +33,10 @@ class NodeClocks:
         now_s = self._clock.time_s
         return now_s - self._started_s + self._drifted_s + self._drift_s(now_s)
 
-    def read(self) -> dict[str, Json]:
-        """Both, as `clock.read` reports them."""
-        wall_s = self._clock.wall_s + self._step_s + self._drift_s(self._clock.time_s)
-        return {"wall_s": wall_s, "monotonic_s": self.monotonic_s}
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the epoch, by its own clock."""
+        return self._clock.wall_s + self._step_s + self._drift_s(self._clock.time_s)
 
     def _drift_s(self, now_s: float) -> float:
         """Drift since the rate was set last."""

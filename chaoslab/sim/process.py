@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import ClockRead, Payload, PhaseReached
+from chaoslab.core.payloads import ClockRead, LifeFields, NodeFields, Payload, PhaseReached
 from chaoslab.core.protocol import Phase
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
@@ -59,6 +59,8 @@ class Process:
         """Simulated time; to ask it costs less than `now_s`."""
         self.spec = spec
         self.name, self.incarnation = spec.name, incarnation
+        self.whose: LifeFields = {"learner": spec.name, "incarnation": incarnation}
+        """Fields of the events of a learner."""
         self.flags = flags_of(spec.command)
         self.chance = Chance(world.seed, spec.name, incarnation)
         self.started_s = world.agenda.now_s
@@ -201,13 +203,9 @@ class Process:
 
         self.later(period_s, again)
 
-    def say(self, said: type[Payload], /, **fields: Any) -> None:
-        """Print an event with these fields of its payload."""
-        self.world.report(self.name, said(**fields), self._clocks.monotonic_s)
-
-    def tell_of_itself(self, said: type[Payload], /, **fields: Any) -> None:
-        """An event of this node or learner."""
-        self.say(said, **self._about(), **fields)
+    def say(self, said: Payload) -> None:
+        """Print an event."""
+        self.world.report(self.name, said, self._clocks.monotonic_s)
 
     # ---------------------------------------------------------------- hooks
 
@@ -231,21 +229,23 @@ class Process:
         """Whether a point is to be announced."""
         return phase in self._watched
 
-    def reach(self, phase: Phase, then: Act, **facts: Json) -> None:
+    def reach(self, phase: Phase, then: Act, **place: int | None) -> None:
         """A protocol point: announced if it is watched; `then` comes after its wait."""
-        self._reach(phase, then, facts, is_main=False)
+        self._reach(phase, then, place, is_main=False)
 
-    def reach_on_main(self, phase: Phase, then: Act, **facts: Json) -> None:
+    def reach_on_main(self, phase: Phase, then: Act, **place: int | None) -> None:
         """The same where the main thread waits meanwhile, and nothing else of it goes on."""
-        self._reach(phase, then, facts, is_main=True)
+        self._reach(phase, then, place, is_main=True)
 
-    def _reach(self, phase: Phase, then: Act, facts: Mapping[str, Json], *, is_main: bool) -> None:
+    def _reach(
+        self, phase: Phase, then: Act, place: Mapping[str, int | None], *, is_main: bool
+    ) -> None:
         watch = self._watched.pop(phase, None)
         if watch is None:
             then()
             return
         is_waiting = watch.wait_s > 0
-        self.tell_of_itself(PhaseReached, phase=phase, **facts, is_waiting=is_waiting)
+        self.say(PhaseReached(**self._about(), phase=phase, is_waiting=is_waiting, **place))
         if not is_waiting:
             then()
             return
@@ -299,10 +299,12 @@ class Process:
             self.later(_READ_S, self._go_on_reading)
 
     def _read_clocks(self) -> None:
-        self.tell_of_itself(ClockRead, **self._clocks.read())
+        wall_s, monotonic_s = self._clocks.wall_s, self._clocks.monotonic_s
+        self.say(ClockRead(**self._about(), wall_s=wall_s, monotonic_s=monotonic_s))
 
-    def _about(self) -> dict[str, Json]:
-        raise NotImplementedError
+    def _about(self) -> NodeFields:
+        """Fields of what it says of itself."""
+        return {"node": self.name, "learner": "", "incarnation": self.incarnation}
 
 
 def flags_of(command: Sequence[str]) -> Mapping[str, str]:

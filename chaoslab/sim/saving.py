@@ -16,7 +16,7 @@ class Saving(Checkpoints):
 
     def __init__(self, learner: Process, *, size_bytes: int) -> None:
         super().__init__(
-            moments_digest=lambda _: None, emit=learner.tell_of_itself, warn=lambda _: None
+            learner.whose, moments_digest=lambda _: None, emit=learner.say, warn=lambda _: None
         )
         self._learner, self._size_bytes = learner, size_bytes
         self._disk = learner.world.disk(learner.name)

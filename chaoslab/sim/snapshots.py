@@ -6,7 +6,6 @@ Which of them it reads is what `diloco.evaluate` chooses.
 from collections.abc import Sequence
 from functools import partial
 
-from chaoslab.core.events import Json
 from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.sim.disk import Snapshot
 from chaoslab.sim.process import Process, need
@@ -31,17 +30,12 @@ class Evaluator(Process):
             self.later(delay_s, lambda: self.exit(2))
             return
         for snapshot in snapshots:
-            measured = partial(
-                self.say,
-                EvaluationMeasured,
+            measured = EvaluationMeasured(
                 committed_tokens=snapshot.committed_tokens,
                 round=snapshot.round,
                 loss=snapshot.loss,
                 is_modelled=True,
             )
-            self.later(delay_s, measured)
+            self.later(delay_s, partial(self.say, measured))
             delay_s += self.world.costs.evaluate_s
         self.later(delay_s, self.exit)
-
-    def _about(self) -> dict[str, Json]:
-        return {"node": self.name, "incarnation": self.incarnation}

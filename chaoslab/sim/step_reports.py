@@ -35,19 +35,20 @@ class StepReports:
         learner = self._learner
         now_s, pace = learner.now_s, learner.pace
         steps = counters.step - self._sampled_step
-        learner.tell_of_itself(
-            LearnerStep,
-            epoch=learner.messenger.epoch,
-            step=counters.step,
-            steps=steps,
-            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
-            period_s=pace.period_s,
-            overruns=pace.overruns - self._sampled_overruns,
-            loss=counters.loss,
-            tokens=counters.tokens,
-            data_position=counters.data_position,
-            waited_s=self._unreported_s,
-            learning_rate=learner.learning_rate(counters.step),
+        learner.say(
+            LearnerStep(
+                **learner.messenger.membership,
+                step=counters.step,
+                steps=steps,
+                step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
+                period_s=pace.period_s,
+                overruns=pace.overruns - self._sampled_overruns,
+                loss=counters.loss,
+                tokens=counters.tokens,
+                data_position=counters.data_position,
+                waited_s=self._unreported_s,
+                learning_rate=learner.learning_rate(counters.step),
+            )
         )
         self._unreported_s = 0.0
         self.begin(counters)
@@ -61,17 +62,18 @@ class StepReports:
         if self._waited_s < self._told_s + _TOLD_S:
             return
         self._told_s = self._waited_s
-        self._learner.tell_of_itself(
-            LearnerWaiting,
-            epoch=self._learner.messenger.epoch,
-            step=counters.step,
-            fragment=counters.oldest,
-            c_steps=counters.c_steps(counters.oldest),
-            waited_s=self._waited_s,
+        self._learner.say(
+            LearnerWaiting(
+                **self._learner.messenger.membership,
+                step=counters.step,
+                fragment=counters.oldest,
+                c_steps=counters.c_steps(counters.oldest),
+                waited_s=self._waited_s,
+            )
         )
 
     def notice(self, counters: Counters) -> None:
         """Report once that it was told of a preemption."""
         if self._learner.was_noticed and not self._has_told_notice:
             self._has_told_notice = True
-            self._learner.tell_of_itself(LearnerNoticed, step=counters.step)
+            self._learner.say(LearnerNoticed(**self._learner.whose, step=counters.step))

@@ -6,7 +6,6 @@ Stream ─► SyncerStreams ─► Syncer, Policy, … ─► SyncerStreams ─�
 
 from typing import Any
 
-from chaoslab.core.events import Json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import syncer
 from chaoslab.diloco.syncer.disk_writes import retry_while_disk_full
@@ -76,6 +75,3 @@ class Syncer(Process):
     def lose(self, stream: Stream, reason: str) -> None:
         """A stream has ended."""
         self._streams.lose(stream, reason)
-
-    def _about(self) -> dict[str, Json]:
-        return {"node": self.name, "incarnation": self.incarnation}

@@ -6,10 +6,9 @@ A session has the number of its stream.
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import PING_S, Meter
+from chaoslab.core.link_meter import PING_S, Meter, Queued
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Refusals
 from chaoslab.diloco.wire.mailbox import Arrival, Closed, Received, StreamPings
@@ -122,7 +121,7 @@ class _Pings:
         return self._stream.above.meter
 
     @property
-    def queue(self) -> Mapping[str, Json]:
+    def queue(self) -> Queued:
         """See `StreamPings`."""
         return {"queued": self._stream.wire.down.waiting, "queued_bytes": 0}
 

@@ -8,19 +8,24 @@ without it. No clock; `emit` gets the events.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from chaoslab.core.events import Json
+from chaoslab.core.events import Json, data_of, read
 from chaoslab.core.payloads import (
+    Contributor,
     MemberJoined,
     MemberLeft,
     MemberRecovered,
+    MembershipFields,
     MemberSuspected,
     PushAccepted,
     RoundMerged,
+    SyncerFinal,
+    SyncerReady,
 )
+from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write
 
@@ -40,25 +45,36 @@ class Report:
     digest: str
     contributors: tuple[str, ...]
     """Contributors, as its system reports them."""
-    work: Mapping[str, Any]
-    """Epoch and counts of its own contribution; empty without one."""
+    pushed: PushAccepted | None
+    """Its own contribution; None without one."""
 
     @classmethod
     def of(cls, name: str, incarnation: int, said: Mapping[str, Any]) -> Self:
         """Report in a line of the connection of this learner."""
+        version, work = said["committed"], said["work"]
+        pushed: PushAccepted | None = None
+        if work:
+            pushed = PushAccepted(
+                learner=name,
+                incarnation=incarnation,
+                epoch=work["epoch"],
+                round=version,
+                fragment=0,
+                base_version=work["base_version"],
+                step=work["step"],
+                c_steps=work["c_steps"],
+                c_tokens=work["c_tokens"],
+                tokens_from=work["tokens_from"],
+                tokens_to=work["tokens_to"],
+            )
         return cls(
             name=name,
             incarnation=incarnation,
-            version=said["committed"],
+            version=version,
             digest=said["digest"],
             contributors=tuple(said["contributors"]),
-            work=said["work"],
+            pushed=pushed,
         )
-
-    @property
-    def contribution(self) -> dict[str, Json]:
-        """Its work, with its owner."""
-        return {"learner": self.name, "incarnation": self.incarnation, **self.work}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,7 +126,8 @@ class Accounts:
         """Steps of the learner that has made the most."""
         self.began: float | None = None
         """Start of training, s of this machine's monotonic clock; kept for the recorder."""
-        self._last_merge: dict[str, Json] | None = None
+        self._last_merge: Mapping[str, Json] | None = None
+        """Data of its report."""
         self._is_recovered = file.exists()
         if self._is_recovered:
             kept = json.loads(file.read_text())
@@ -125,7 +142,8 @@ class Accounts:
     def restate(self) -> None:
         """Print the last merge once more: it may not have been printed."""
         if self._is_recovered and self._last_merge is not None:
-            self._emit(RoundMerged, **self._last_merge, is_restated=True)
+            merged = read(RoundMerged, self._last_merge, self._file)
+            self._emit(replace(merged, is_restated=True))
 
     # ------------------------------------------------------------ members
 
@@ -136,18 +154,18 @@ class Accounts:
             before.is_gone = False
             return before.epoch
         if before is not None:
-            self._drop(name, "closed")
+            self._drop(name, LeaveReason.CLOSED)
         self._epoch += 1
         self._members[name] = _Member(epoch=self._epoch, incarnation=incarnation)
         self._seen.add(name)
         self._keep()
-        self._emit(
-            MemberJoined,
+        joined = MemberJoined(
             **self._identity(name),
             source=source,
             donor=donor,
             members=len(self._members),
         )
+        self._emit(joined)
         return self._epoch
 
     def leave(self, name: str, incarnation: int, *, said_goodbye: bool) -> None:
@@ -173,7 +191,8 @@ class Accounts:
             return
         one = self._open.setdefault(report.version, _Open(since_s=now_s, digest=report.digest))
         one.reports[report.name, report.incarnation] = report
-        self.steps = max(self.steps, int(report.work.get("step", 0)))
+        if report.pushed is not None:
+            self.steps = max(self.steps, report.pushed.step)
 
     def advance(self, now_s: float) -> None:
         """Merge every version that is complete, in their order."""
@@ -187,55 +206,51 @@ class Accounts:
             del self._open[version]
             self._merge(version, one, now_s)
 
-    def state_data(self) -> dict[str, Json]:
-        """Data of `syncer.ready`, without the address."""
-        data: dict[str, Json] = {
-            "rounds": self.version,
-            "committed_tokens": self.committed_tokens,
-            "is_recovered": self._is_recovered,
-            "last_epoch": self._epoch,
-        }
-        if not self.digest:
-            return data
-        return {**data, "versions": {"0": self.version}, "digests": {"0": self.digest}}
+    def ready(self, address: str) -> SyncerReady:
+        """Report of the state that it starts with."""
+        return SyncerReady(
+            address=address,
+            rounds=self.version,
+            committed_tokens=self.committed_tokens,
+            is_recovered=self._is_recovered,
+            last_epoch=self._epoch,
+            versions={"0": self.version} if self.digest else {},
+            digests={"0": self.digest} if self.digest else {},
+        )
 
-    def final(self, reason: str, *, was_asked: bool) -> dict[str, Json]:
-        """Data of `syncer.final`."""
-        return {
-            "rounds": self.version,
-            "versions": {"0": self.version},
-            "digests": {"0": self.digest},
-            "committed_tokens": self.committed_tokens,
-            "reason": reason,
-            "was_asked": was_asked,
-        }
+    def final(self, reason: str, *, was_asked: bool) -> SyncerFinal:
+        """Final account."""
+        return SyncerFinal(
+            rounds=self.version,
+            versions={"0": self.version},
+            digests={"0": self.digest},
+            committed_tokens=self.committed_tokens,
+            reason=reason,
+            was_asked=was_asked,
+        )
 
     # ------------------------------------------------------------ inside
 
     def _merge(self, version: int, merged: _Open, now_s: float) -> None:
-        worked = [report for report in merged.reports.values() if report.work]
-        names = {report.name for report in worked}
-        place: dict[str, Json] = {"round": version, "fragment": 0}
-        contributors: list[Json] = [
-            {**report.contribution, "weight": 1 / len(worked)} for report in worked
-        ]
-        told: dict[str, Json] = {
-            **place,
-            "version": version,
-            "base_version": self.version,
-            "contributors": contributors,
-            "committed_tokens": self.committed_tokens
-            + sum(int(report.work["c_tokens"]) for report in worked),
-            "digest": merged.digest,
-        }
+        pushes = [one.pushed for one in merged.reports.values() if one.pushed is not None]
+        names = {one.learner for one in pushes}
+        self.committed_tokens += sum(int(one.c_tokens) for one in pushes)
+        told = RoundMerged(
+            round=version,
+            fragment=0,
+            version=version,
+            base_version=self.version,
+            contributors=tuple(_contributor(one, weight=1 / len(pushes)) for one in pushes),
+            committed_tokens=self.committed_tokens,
+            digest=merged.digest,
+        )
         self.version, self.digest = version, merged.digest
-        self.committed_tokens = int(str(told["committed_tokens"]))
-        self._last_merge = told
+        self._last_merge = data_of(told)
         self._keep()
-        for report in worked:
-            self._emit(PushAccepted, **place, **report.contribution)
+        for one in pushes:
+            self._emit(one)
         missed = tuple(sorted(set(self._members) - names))
-        self._emit(RoundMerged, **told, members=len(self._members), missed=missed)
+        self._emit(replace(told, members=len(self._members), missed=missed))
         self._note_absent(names, now_s)
         self._drop_departed()
 
@@ -258,29 +273,44 @@ class Accounts:
             idle_s = 0.0 if member.seen_s is None else now_s - member.seen_s
             if name in contributors:
                 if member.is_suspected:
-                    self._emit(MemberRecovered, **self._identity(name), idle_s=idle_s)
+                    self._emit(MemberRecovered(**self._identity(name), idle_s=idle_s))
                 member.is_suspected, member.seen_s = False, now_s
             elif member.is_gone:
-                self._drop(name, "said_goodbye" if member.said_goodbye else "no_progress")
+                left = LeaveReason.SAID_GOODBYE if member.said_goodbye else LeaveReason.NO_PROGRESS
+                self._drop(name, left)
             elif member.seen_s is not None and not member.is_suspected:
                 member.is_suspected = True
-                self._emit(MemberSuspected, **self._identity(name), idle_s=idle_s)
+                self._emit(MemberSuspected(**self._identity(name), idle_s=idle_s))
 
     def _drop_departed(self) -> None:
         """Drop members that said goodbye, once all of their work is merged."""
         working = {name for one in self._open.values() for name, _ in one.reports}
         for name, member in list(self._members.items()):
             if member.said_goodbye and name not in working:
-                self._drop(name, "said_goodbye")
+                self._drop(name, LeaveReason.SAID_GOODBYE)
 
-    def _drop(self, name: str, reason: str) -> None:
+    def _drop(self, name: str, reason: LeaveReason) -> None:
         subject = self._identity(name)
         del self._members[name]
-        self._emit(MemberLeft, **subject, members=len(self._members), reason=reason)
+        self._emit(MemberLeft(**subject, members=len(self._members), reason=reason))
 
-    def _identity(self, name: str) -> dict[str, Json]:
+    def _identity(self, name: str) -> MembershipFields:
         member = self._members[name]
         return {"learner": name, "incarnation": member.incarnation, "epoch": member.epoch}
+
+
+def _contributor(pushed: PushAccepted, *, weight: float) -> Contributor:
+    return Contributor(
+        learner=pushed.learner,
+        incarnation=pushed.incarnation,
+        epoch=pushed.epoch,
+        step=pushed.step,
+        c_steps=pushed.c_steps,
+        c_tokens=pushed.c_tokens,
+        weight=weight,
+        tokens_from=pushed.tokens_from,
+        tokens_to=pushed.tokens_to,
+    )
 
 
 _KEPT = ("_epoch", "version", "digest", "committed_tokens", "steps", "began", "_last_merge")

@@ -21,22 +21,24 @@ from typing import Any
 
 import numpy as np
 
-from chaoslab.core.events import Json, Payload
+from chaoslab.core.events import data_of
 from chaoslab.core.payloads import (
     LearnerAdopted,
     LearnerFenced,
-    LearnerFinal,
     LearnerJoined,
     LearnerLeft,
     LearnerPushed,
     LearnerStarted,
     LearnerStep,
+    LeftBecause,
+    LifeFields,
+    MembershipFields,
+    by_fragment,
 )
 from chaoslab.diloco.learner.exchange import Adoption
 from chaoslab.diloco.learner.options import parser
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.program import inner_of
-from chaoslab.diloco.learner.replica import by_fragment
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.model.task import Batch
@@ -153,7 +155,7 @@ class Learner:
         self._epoch = self._reports.join(donor)
         digests = self._replica.digests()
         self._say_joined("donor" if donor else "initial", donor, digests)
-        self._reports.adopt(version, str(digests["0"]))
+        self._reports.adopt(version, digests["0"])
 
     def committed(self, version: int, contributors: Sequence[str]) -> None:
         """The parameters are those of `version`, which contains the work of `contributors`."""
@@ -172,33 +174,34 @@ class Learner:
         self._sample()
         values = self._replica.trained()
         mark = digest(values)
-        work: dict[str, Json] = {
-            "step": counters.step,
-            "c_steps": fragment.c_steps,
-            "c_tokens": counters.c_tokens(0),
-            "tokens_from": fragment.tokens_from,
-            "tokens_to": counters.tokens,
-        }
-        is_merged = self.name in contributors and fragment.c_steps > 0
-        if is_merged:
-            place: dict[str, Json] = {
-                "round": version, "fragment": 0, "base_version": fragment.version,
-            }  # fmt: skip
-            self._say(LearnerPushed, epoch=self._epoch, **place, **work)
+        pushed: LearnerPushed | None = None
+        if self.name in contributors and fragment.c_steps > 0:
+            pushed = LearnerPushed(
+                **self._membership,
+                round=version,
+                fragment=0,
+                base_version=fragment.version,
+                step=counters.step,
+                c_steps=fragment.c_steps,
+                c_tokens=counters.c_tokens(0),
+                tokens_from=fragment.tokens_from,
+                tokens_to=counters.tokens,
+            )
+            say(pushed)
         adopted = self._replica.adopt(
             Adoption(
                 fragment=0,
                 version=version,
-                committed_tokens=fragment.committed + (counters.c_tokens(0) if is_merged else 0),
+                committed_tokens=fragment.committed + (counters.c_tokens(0) if pushed else 0),
                 digest=mark,
                 values=values,
             )
         )
-        self._say(LearnerAdopted, epoch=self._epoch, **(adopted or {}))
+        if adopted is not None:
+            say(LearnerAdopted(**self._membership, **adopted))
         self._counts.note(self._replica.counters)
         self._pace.restart()
-        told = {**work, "base_version": fragment.version, "epoch": self._epoch} if is_merged else {}
-        self._reports.committed(version, mark, contributors, told)
+        self._reports.committed(version, mark, contributors, data_of(pushed) if pushed else {})
 
     def failed(self) -> None:
         """Note a failed exchange, whose work is lost; training continues from its parameters."""
@@ -227,14 +230,14 @@ class Learner:
         """
         if not self._epoch:
             if self._is_leaving and self._counts.version >= 0:
-                self._say(LearnerLeft, step=self._counts.step, reason="asked")
+                say(LearnerLeft(**self._whose, step=self._counts.step, reason=LeftBecause.ASKED))
             return
         self._sample()
         if not self._is_leaving:
             self._replica.forget_own_work()
-            self._say(LearnerFinal, **self._replica.final())
-        reason = "asked" if self._is_leaving else "stopped"
-        self._say(LearnerLeft, step=self._replica.counters.step, reason=reason)
+            say(self._replica.final(self._whose))
+        reason = LeftBecause.ASKED if self._is_leaving else LeftBecause.STOPPED
+        say(LearnerLeft(**self._whose, step=self._replica.counters.step, reason=reason))
         self._reports.leave(self._write)
         self._epoch = 0
 
@@ -245,12 +248,13 @@ class Learner:
         options = self._options
         prepare_compiler()
         inner = inner_of(options, is_split=self._is_split)
-        self._say(
-            LearnerStarted,
+        started = LearnerStarted(
+            **self._whose,
             devices=len(inner.devices),
             platform=inner.devices[0].platform,
             parameters=inner.parameters,
         )
+        say(started)
         replica = OneFragment(inner, self._pace, seed=options.seed, is_split=self._is_split)
         self._batches_from = partial(
             inner.task.batches, options.shard, options.shards, options.seed
@@ -275,22 +279,22 @@ class Learner:
 
     def _join_again(self) -> None:
         """The recorder knows it as a new member: it was started again, or had dropped it."""
-        self._say(LearnerFenced, epoch=self._epoch, reason="its membership had ended")
+        say(LearnerFenced(**self._membership, reason="its membership had ended"))
         self._epoch = self._reports.epoch
         self._say_joined("resumed", None, {})
 
-    def _say_joined(self, source: str, donor: str | None, digests: Mapping[str, Json]) -> None:
+    def _say_joined(self, source: str, donor: str | None, digests: Mapping[str, str]) -> None:
         counters = self._replica.counters
-        self._say(
-            LearnerJoined,
-            epoch=self._epoch,
+        joined = LearnerJoined(
+            **self._membership,
             source=source,
             donor=donor,
             step=counters.step,
             data_position=counters.data_position,
             versions=by_fragment(counters.versions),
-            digests=dict(digests),
+            digests=digests,
         )
+        say(joined)
 
     def ask_to_leave(self) -> None:
         """Leave after the present step."""
@@ -303,9 +307,8 @@ class Learner:
         steps = counters.step - step
         if not steps:
             return
-        self._say(
-            LearnerStep,
-            epoch=self._epoch,
+        sample = LearnerStep(
+            **self._membership,
             step=counters.step,
             steps=steps,
             step_s=(now_s - since_s) / steps,
@@ -316,6 +319,7 @@ class Learner:
             data_position=counters.data_position,
             waited_s=self._waited_s,
         )
+        say(sample)
         self._waited_s = 0.0
         self._sampled = (counters.step, self._pace.overruns, now_s)
         self._counts.note(counters)
@@ -332,5 +336,10 @@ class Learner:
         except OSError as error:  # the training goes on; another one is asked for
             sys.stderr.write(f"a snapshot cannot be written: {error}\n")
 
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        say(said, learner=self.name, incarnation=self.incarnation, **fields)
+    @property
+    def _whose(self) -> LifeFields:
+        return {"learner": self.name, "incarnation": self.incarnation}
+
+    @property
+    def _membership(self) -> MembershipFields:
+        return {**self._whose, "epoch": self._epoch}

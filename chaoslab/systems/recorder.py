@@ -24,13 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import (
-    StreamRefused,
-    SyncerFinal,
-    SyncerReady,
-    SyncerStopped,
-    SyncerStopRuleMet,
-)
+from chaoslab.core.payloads import StreamRefused, SyncerStopped, SyncerStopRuleMet
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.snapshot_schedule import SnapshotSchedule
@@ -132,7 +126,7 @@ class Recorder:
         self._coordinator = coordinator
         host, port = listener.getsockname()[:2]
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-        say(SyncerReady, address=f"{host}:{port}", **self._accounts.state_data())
+        say(self._accounts.ready(f"{host}:{port}"))
         self._accounts.restate()
         heard_s = time.monotonic()
         while not self._is_over(time.monotonic() - heard_s):
@@ -143,8 +137,7 @@ class Recorder:
             if self._stop_at is None and (reason := self._why_to_stop()):
                 self._stop(reason)
         self._accounts.advance(time.monotonic() + LATE_S)
-        final = self._accounts.final(self._stop_reason, was_asked=not self._met_rule)
-        say(SyncerFinal, **final)
+        say(self._accounts.final(self._stop_reason, was_asked=not self._met_rule))
 
     def ask_to_end(self) -> None:
         """Called by a handler of signals."""
@@ -177,7 +170,7 @@ class Recorder:
                 except (KeyError, TypeError, ValueError, AttributeError) as error:
                     self._end(session, said_goodbye=False)
                     session.end()
-                    say(StreamRefused, **_refusal(session, f"not_a_report: {error!r}"))
+                    say(_refusal(session, f"not_a_report: {error!r}"))
         return has_any
 
     def _receive(self, session: _Session, said: Mapping[str, Any] | None) -> None:
@@ -202,7 +195,7 @@ class Recorder:
     def _admit(self, session: _Session, said: Mapping[str, Any]) -> None:
         name = self._tokens.owner(str(said["token"]))
         if name is None:
-            say(StreamRefused, **_refusal(session, "wrong_token"))
+            say(_refusal(session, "wrong_token"))
             session.end()
             return
         session.name = name
@@ -282,12 +275,12 @@ class Recorder:
             if limit is not None and reached >= limit and not self._met_rule:
                 self._met_rule = f"{reached:.0f} {unit}"
                 if self.keeps_training:
-                    say(SyncerStopRuleMet, reason=self._met_rule)
+                    say(SyncerStopRuleMet(reason=self._met_rule))
         return "" if self.keeps_training else self._met_rule
 
     def _stop(self, reason: str) -> None:
         self._stop_at, self._stop_reason = self._accounts.newest + _NOTICE, reason
-        say(SyncerStopped, reason=reason)
+        say(SyncerStopped(reason=reason))
         for session in self._present.values():
             session.tell(stop_at=self._stop_at)
 
@@ -362,5 +355,5 @@ def _listen(address: str) -> socket.socket:
             time.sleep(_TICK_S)
 
 
-def _refusal(session: _Session, reason: str) -> dict[str, Json]:
-    return {"reason": reason, "peer": "", "claimed": session.name, "known_as": "", "count": 1}
+def _refusal(session: _Session, reason: str) -> StreamRefused:
+    return StreamRefused(reason=reason, peer="", claimed=session.name, known_as="", count=1)

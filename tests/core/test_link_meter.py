@@ -2,7 +2,8 @@
 
 import pytest
 
-from chaoslab.core.link_meter import Meter, PayloadTimer, Periodic
+from chaoslab.core.link_meter import NOTHING_QUEUED, Meter, PayloadTimer, Periodic, Reading
+from chaoslab.core.payloads import LifeFields, LinkMeasured
 
 
 class Time:
@@ -13,6 +14,12 @@ class Time:
 
     def __call__(self) -> float:
         return self.now_s
+
+
+def said(reading: Reading) -> LinkMeasured:
+    """How a learner reports it."""
+    whose: LifeFields = {"learner": "learner-0", "incarnation": 1}
+    return LinkMeasured.of(reading, whose, direction="down", queued=NOTHING_QUEUED)
 
 
 @pytest.fixture
@@ -48,11 +55,11 @@ def test_round_trips_are_those_of_the_window(time: Time) -> None:
         meter.pinged()
         meter.answered(rtt_s)
     meter.pinged()
-    data = meter.read().data()
-    assert (data["rtt_s"], data["rtt_s_min"]) == (0.2, 0.1)
-    assert (data["pings_sent"], data["pings_answered"]) == (4, 3)
-    data = meter.read().data()
-    assert (data["rtt_s"], data["rtt_s_min"], data["pings_sent"]) == (None, None, 0)
+    data = said(meter.read())
+    assert (data.rtt_s, data.rtt_s_min) == (0.2, 0.1)
+    assert (data.pings_sent, data.pings_answered) == (4, 3)
+    data = said(meter.read())
+    assert (data.rtt_s, data.rtt_s_min, data.pings_sent) == (None, None, 0)
 
 
 def test_round_trips_beside_the_stream_are_told_apart(time: Time) -> None:
@@ -60,10 +67,10 @@ def test_round_trips_beside_the_stream_are_told_apart(time: Time) -> None:
     meter.answered(3.0)
     for rtt_s in (0.3, 0.1, 0.2):
         meter.probed(rtt_s)
-    data = meter.read().data()
-    assert (data["probe_rtt_s"], data["probe_rtt_s_min"], data["probes_answered"]) == (0.2, 0.1, 3)
-    assert data["rtt_s"] == 3.0
-    assert meter.read().data()["probe_rtt_s"] is None
+    data = said(meter.read())
+    assert (data.probe_rtt_s, data.probe_rtt_s_min, data.probes_answered) == (0.2, 0.1, 3)
+    assert data.rtt_s == 3.0
+    assert said(meter.read()).probe_rtt_s is None
 
 
 def test_a_meter_that_nobody_reads_stays_small(time: Time) -> None:
@@ -92,8 +99,8 @@ def test_a_rate_is_told_from_the_announcement_of_a_payload_on(time: Time) -> Non
     reading = meter.read()
     assert reading.bytes_per_s == pytest.approx(1000 / 0.3)
     assert (reading.payload_bytes, reading.bytes) == (1000, 20 + 1030)
-    data = reading.data()
-    assert (data["timed_bytes"], data["timed_s"]) == (1000, pytest.approx(0.3))
+    data = said(reading)
+    assert (data.timed_bytes, data.timed_s) == (1000, pytest.approx(0.3))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import random
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import CheckpointFound, Payload
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
@@ -38,6 +38,7 @@ from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from tests.diloco.disk_model import Killed, Operation, PowerCut, Recorder, State, lay_out
+from tests.diloco.known import WHOSE
 from tests.memory_folder import in_memory
 
 SPECS = (
@@ -165,7 +166,7 @@ def syncer_life(account: Account, root: Path, merges: int, *, durable: bool) -> 
 def learner_life(account: Account, root: Path, saves: int, *, durable: bool) -> None:
     """Look for a checkpoint, then save so many."""
     files.make_folder(root / _NODE, durable=True)
-    store = LearnerStore(root / _FOLDER, durable=durable)
+    store = LearnerStore(root / _FOLDER, WHOSE, durable=durable)
     found = store.load_newest()
     step = found.step if found else 0
     account.promise(Promise(step=step))
@@ -256,18 +257,18 @@ def _goes_on(store: SyncerStore, policy: Policy, found: StoredState, root: Path)
 
 def learner_starts(root: Path, _account: Account, promise: Promise) -> Outcome:
     """The learner's recovery, and one save more."""
-    told: list[Mapping[str, Json]] = []
-    store = LearnerStore(
-        root / _FOLDER, durable=False, emit=lambda _, **fields: told.append(fields)
-    )
+    told: list[Payload] = []
+    store = LearnerStore(root / _FOLDER, WHOSE, durable=False, emit=told.append)
     found = store.load_newest()
     step = found.step if found else 0
-    if found is not None and (found.payload != _payload(step) or told[0]["refused"]):
+    (first,) = told
+    assert isinstance(first, CheckpointFound)
+    if found is not None and (found.payload != _payload(step) or first.refused):
         return Outcome.MIXED
     if step < promise.step:
         return Outcome.LOST
     run_now(store.save(step=step + 1, data_position=0, payload=_payload(step + 1)))
-    again = LearnerStore(root / _FOLDER, durable=False).load_newest()
+    again = LearnerStore(root / _FOLDER, WHOSE, durable=False).load_newest()
     if again is None or again.step != step + 1:
         return Outcome.REFUSED
     return Outcome.AHEAD if step > promise.step else Outcome.KEPT

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from chaoslab.core import events
-from chaoslab.core.events import Kind, Payload, kind_of
+from chaoslab.core.events import Kind, Payload, data_of, kind_of
 from chaoslab.diloco.model.codec import encode
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
@@ -31,7 +30,7 @@ from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.mailbox import Closed, Received
 from chaoslab.diloco.wire.streams import Limits
 from chaoslab.diloco.wire.tls import Tls
-from tests.diloco.known import TOKENS
+from tests.diloco.known import NODE, TOKENS
 from tests.payload_reading import read_whole
 
 PATIENCE_S = 60.0
@@ -41,24 +40,22 @@ SPECS = (
 )
 SIZES = (12, 5)
 SUSPECT_S, DROP_S = 100.0, 200.0
-_LEFT_OUT = {Kind.PHASE_REACHED: frozenset({"incarnation"})}
-"""By kind: what the program adds, which is not in play here."""
 
 
 class Told:
-    """Everything that a node said. `is_whole`: and each event of it as a node prints it."""
+    """Everything that a node said, each event as a node prints it."""
 
-    def __init__(self, *, is_whole: bool = True) -> None:
-        self._is_whole = is_whole
+    def __init__(self) -> None:
         self._said: list[tuple[Kind, dict[str, Any]]] = []
         self._changed = threading.Condition()
         self.when: dict[Kind, Callable[[], None]] = {}
         """What to do on the syncer's own thread when it says something of this kind."""
 
-    def emit(self, said: type[Payload], /, **fields: Any) -> None:
-        kind = kind_of(said)
+    def emit(self, said: Payload) -> None:
+        kind, data = kind_of(type(said)), events.decode(events.encode(data_of(said)))
+        assert isinstance(data, dict)
         with self._changed:
-            self._said.append((kind, events.decode(events.encode(msgspec.to_builtins(fields)))))
+            self._said.append((kind, data))
             self._changed.notify_all()
         self.when.get(kind, lambda: None)()
 
@@ -66,12 +63,8 @@ class Told:
         with self._changed:
             found = [data for told, data in self._said if told is kind]
         for data in found:
-            self._check(kind, data)
+            read_whole(kind, data)
         return found
-
-    def _check(self, kind: Kind, data: dict[str, Any]) -> None:
-        if self._is_whole:
-            read_whole(kind, data, without=_LEFT_OUT.get(kind, frozenset()))
 
     def wait(self, kind: Kind, **wanted: Any) -> dict[str, Any]:
         """The first event of a kind with these values; fails after `PATIENCE_S`."""
@@ -80,7 +73,7 @@ class Told:
             while True:
                 for told, data in self._said:
                     if told is kind and all(data.get(k) == v for k, v in wanted.items()):
-                        self._check(kind, data)
+                        read_whole(kind, data)
                         return data
                 left_s = deadline_s - time.monotonic()
                 assert left_s > 0, f"no {kind} with {wanted}; told: {self._said[-12:]}"
@@ -112,7 +105,7 @@ class RunningSyncer:
             Work(self.hub.arrivals.wake),
             emit=self.told.emit,
             now=self._now,
-            phases=Phases(self.told.emit, {}),
+            phases=Phases(self.told.emit, NODE),
         )
         self.address = self.hub.start()
         self.thread = threading.Thread(

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from chaoslab.core.events import Json, Kind, Payload
+from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.link import Backoff
 from chaoslab.diloco.learner.messenger import Messenger
@@ -49,7 +49,8 @@ class LittleLearner:
         self.connections: list[Connection] = []
         self.messenger = Messenger(
             lambda: self._connect(address, limits),
-            learner=name, incarnation=1, payloads=ArrayPayloads(specs), emit=self._emit,
+            whose={"learner": name, "incarnation": 1},
+            payloads=ArrayPayloads(specs), emit=self.told.emit,
         )  # fmt: skip
         self.messenger._link.backoff = Backoff(
             random.Random(name), first_s=pause_s, cap_s=2 * pause_s
@@ -68,9 +69,6 @@ class LittleLearner:
             Connection(address, token=known.TOKENS.of(self.name), limits=limits)
         )
         return self.connections[-1]
-
-    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
-        self.told.emit(said, learner=self.name, incarnation=1, **fields)
 
     def of(self, kind: Kind) -> list[dict[str, Json]]:
         return self.told.of(kind)

@@ -10,10 +10,16 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
 
-from chaoslab.core.events import Json, Payload, node_line
-from chaoslab.core.payloads import LearnerFinal, LearnerLeft, LearnerStarted, LearnerStep
+from chaoslab.core.events import Payload, node_line
+from chaoslab.core.payloads import (
+    LearnerFinal,
+    LearnerLeft,
+    LearnerStarted,
+    LearnerStep,
+    LeftBecause,
+    LifeFields,
+)
 
 STEP_S = 0.02
 WORK = 20_000
@@ -27,7 +33,7 @@ class LittleLearner:
 
     def __init__(self, name: str, incarnation: int, syncer: str) -> None:
         host, _, port = syncer.rpartition(":")
-        self.who: dict[str, Json] = {"learner": name, "incarnation": incarnation}
+        self.who: LifeFields = {"learner": name, "incarnation": incarnation}
         self.syncer = (host, int(port))
         self.step = 0
         self.leaves = self.is_wedged = False  # no events: a handler could wait for its own thread
@@ -37,7 +43,7 @@ class LittleLearner:
         signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "is_wedged", True))
         signal.signal(signal.SIGUSR2, lambda *_: setattr(self, "is_wedged", False))
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "leaves", True))
-        self.say(LearnerStarted, devices=1, platform="cpu", parameters=0)
+        say(LearnerStarted(**self.who, devices=1, parameters=0))
         failures = 0
         while not self.leaves and failures < 3:
             try:
@@ -47,7 +53,7 @@ class LittleLearner:
             except OSError:
                 failures += 1
                 time.sleep(STEP_S)
-        self.finish("asked" if self.leaves else "stopped")
+        self.finish(LeftBecause.ASKED if self.leaves else LeftBecause.STOPPED)
 
     def work(self, connection: socket.socket) -> bool:
         """Step until the connection ends; whether it did step."""
@@ -79,26 +85,26 @@ class LittleLearner:
 
     def sample(self) -> None:
         """What a learner says now and then."""
-        self.say(
-            LearnerStep,
-            epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S, loss=3.0,
+        sample = LearnerStep(
+            **self.who, epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S, loss=3.0,
             tokens=self.step * 1024, data_position=self.step,
         )  # fmt: skip
+        say(sample)
 
-    def finish(self, reason: str) -> None:
+    def finish(self, reason: LeftBecause) -> None:
         """Its account, and farewell."""
-        self.say(
-            LearnerFinal,
-            step=self.step, tokens=self.step * 1024, versions={}, digests={}, committed={},
-            discarded={}, in_flight={},
+        final = LearnerFinal(
+            **self.who, step=self.step, tokens=self.step * 1024, versions={}, digests={},
+            committed={}, discarded={}, in_flight={},
         )  # fmt: skip
-        self.say(LearnerLeft, step=self.step, reason=reason)
+        say(final)
+        say(LearnerLeft(**self.who, step=self.step, reason=reason))
 
-    def say(self, said: type[Payload], **fields: Any) -> None:
-        """One event on standard output."""
-        line = node_line(said(**self.who, **fields), node_s=time.monotonic())
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+
+def say(said: Payload) -> None:
+    """One event on standard output."""
+    sys.stdout.write(node_line(said, node_s=time.monotonic()) + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:

@@ -16,18 +16,20 @@ import socket
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 from chaoslab.core.events import Json, Payload, node_line
 from chaoslab.core.payloads import (
+    Contributor,
     MemberJoined,
     MemberLeft,
+    MembershipFields,
     RoundMerged,
     SyncerFinal,
     SyncerReady,
     SyncerStopped,
     SyncerStopRuleMet,
 )
+from chaoslab.core.protocol import LeaveReason
 
 ROUND_S = 0.05
 TOKENS_PER_STEP = 1024
@@ -81,7 +83,7 @@ class LittleSyncer:
                         break
                     if not self.is_stop_rule_met:
                         self.is_stop_rule_met = True
-                        say(SyncerStopRuleMet, reason=reason)
+                        say(SyncerStopRuleMet(reason=reason))
         self._finish()
 
     def seats(self) -> list[Seat]:
@@ -110,13 +112,14 @@ class LittleSyncer:
         seat.learner, seat.incarnation, seat.epoch = learner, incarnation, self.epochs
         seat.merged_step = seat.step
         source = "initial" if incarnation == 1 else "syncer"
-        say(MemberJoined, **who(seat), source=source, donor=None, members=len(self.seats()))
+        say(MemberJoined(**who(seat), source=source, members=len(self.seats())))
 
     def _leave(self, seat: Seat) -> None:
         self.selector.unregister(seat.connection)
         seat.connection.close()
         if seat.epoch:
-            say(MemberLeft, **who(seat), members=len(self.seats()), reason="closed")
+            members = len(self.seats())
+            say(MemberLeft(**who(seat), members=members, reason=LeaveReason.CLOSED))
 
     def _round(self) -> None:
         working = [seat for seat in self.seats() if seat.step > seat.merged_step]
@@ -124,16 +127,16 @@ class LittleSyncer:
             return
         self.rounds += 1
         members = [seat.learner for seat in self.seats()]
-        say(
-            RoundMerged,
+        merged = RoundMerged(
             round=self.rounds, fragment=0, version=self.rounds, base_version=self.rounds - 1,
-            contributors=[contribution(seat) for seat in working],
+            contributors=tuple(map(contribution, working)),
             committed_tokens=self.rounds * TOKENS_PER_STEP,
             digest=f"{self.rounds:016x}", momentum_digest=f"{self.rounds:016x}",
             members=len(members),
-            missed=sorted(set(members) - {seat.learner for seat in working}),
+            missed=tuple(sorted(set(members) - {seat.learner for seat in working})),
             quorum_s=0.0, grace_s=0.0, sync_s=0.0,
         )  # fmt: skip
+        say(merged)
         for seat in working:
             seat.merged_step = seat.step
 
@@ -147,35 +150,35 @@ class LittleSyncer:
         )
 
     def _finish(self) -> None:
-        say(SyncerStopped, reason=f"{self.rounds} rounds")
+        say(SyncerStopped(reason=f"{self.rounds} rounds"))
         for seat in self.seats():
             seat.connection.close()
-        say(
-            SyncerFinal,
+        final = SyncerFinal(
             rounds=self.rounds, versions={}, digests={}, momentum_digests={}, stored_digests={},
             stored_momentum_digests={}, committed_tokens=self.rounds * TOKENS_PER_STEP,
             rejected={}, reason=f"{self.rounds} rounds", was_asked=not self._is_enough(),
         )  # fmt: skip
+        say(final)
 
 
-def who(seat: Seat) -> dict[str, Json]:
+def who(seat: Seat) -> MembershipFields:
     """The head of what is said of a learner."""
     return {"learner": seat.learner, "incarnation": seat.incarnation, "epoch": seat.epoch}
 
 
-def contribution(seat: Seat) -> dict[str, Json]:
+def contribution(seat: Seat) -> Contributor:
     """One of the contributors of a round."""
     steps = seat.step - seat.merged_step
-    return {
-        **who(seat), "step": seat.step, "c_steps": steps, "c_tokens": steps * TOKENS_PER_STEP,
-        "weight": float(steps), "tokens_from": seat.merged_step * TOKENS_PER_STEP,
-        "tokens_to": seat.step * TOKENS_PER_STEP,
-    }  # fmt: skip
+    return Contributor(
+        **who(seat), step=seat.step, c_steps=steps, c_tokens=steps * TOKENS_PER_STEP,
+        weight=float(steps), tokens_from=seat.merged_step * TOKENS_PER_STEP,
+        tokens_to=seat.step * TOKENS_PER_STEP,
+    )  # fmt: skip
 
 
-def say(said: type[Payload], **fields: Any) -> None:
+def say(said: Payload) -> None:
     """One event on standard output."""
-    sys.stdout.write(node_line(said(**fields), node_s=time.monotonic()) + "\n")
+    sys.stdout.write(node_line(said, node_s=time.monotonic()) + "\n")
     sys.stdout.flush()
 
 
@@ -188,12 +191,12 @@ def main() -> None:
     syncer = LittleSyncer(settings=json.loads(asked.settings_json), is_holding=asked.keep_training)
     signal.signal(signal.SIGTERM, lambda *_: setattr(syncer, "is_asked", True))
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        say(
-            SyncerReady,
+        ready = SyncerReady(
             address=f"127.0.0.1:{listener.getsockname()[1]}", rounds=0, committed_tokens=0,
             is_recovered=False, last_epoch=0, versions={}, digests={},
             momentum_digests={},
         )  # fmt: skip
+        say(ready)
         syncer.run(listener)
 
 

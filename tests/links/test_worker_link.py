@@ -37,14 +37,14 @@ class Stage:
 
     def measured(self) -> Mapping[str, LinkMeasured]:
         """By direction, since the last call."""
-        found = [report(learner="worker-0", incarnation=1) for report in self.link.measured()]
+        found = self.link.measured()
         return {one.direction: one for one in found if isinstance(one, LinkMeasured)}
 
     async def hear(self, *kinds: type[Any]) -> None:
         """Until the near end has reported these, in this order and first of all."""
         while len(self.said) < len(kinds):
             reports = self.link.reports()
-            self.said += [report(learner="worker-0", incarnation=1) for report in reports]
+            self.said += reports
             await asyncio.sleep(0 if reports else 0.005)
         assert [type(one) for one in self.said[: len(kinds)]] == [*kinds]
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from chaoslab.core.events import Kind, Payload, decode, encode, kind_of
+from chaoslab.core.events import Kind, Payload, data_of, decode, encode, kind_of
+from chaoslab.core.payloads import SyncerReady
 from chaoslab.systems.accounts import BACK_S, LATE_S, Accounts, Report
 
 A, B = "learner-0", "learner-1"
@@ -19,8 +19,8 @@ class Heard:
         self.events: list[tuple[Kind, Any]] = []
         self.accounts = Accounts(self._emit, file)
 
-    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
-        self.events.append((kind_of(said), decode(encode(msgspec.to_builtins(fields)))))
+    def _emit(self, said: Payload) -> None:
+        self.events.append((kind_of(type(said)), decode(encode(data_of(said)))))
 
     def kinds(self) -> list[Kind]:
         return [kind for kind, _ in self.events]
@@ -38,11 +38,11 @@ class Heard:
             "step": 24 * version, "c_steps": 24, "c_tokens": 10, "base_version": version - 1,
             "tokens_from": 10 * version - 10, "tokens_to": 10 * version, "epoch": 1,
         }  # fmt: skip
-        report = Report(
-            name=name, incarnation=1, version=version, digest=f"digest {version}",
-            contributors=contributors, work=work if name in contributors else {},
-        )  # fmt: skip
-        self.accounts.report(report, now_s)
+        said = {
+            "committed": version, "digest": f"digest {version}", "contributors": contributors,
+            "work": work if name in contributors else {},
+        }  # fmt: skip
+        self.accounts.report(Report.of(name, 1, said), now_s)
         self.accounts.advance(now_s)
 
 
@@ -205,10 +205,10 @@ def test_accounts_go_on_where_a_process_was_taken_away(empty: Heard, tmp_path: P
     after = Heard(tmp_path / "accounts.json")
     after.accounts.restate()
     assert [one["is_restated"] for one in after.of(Kind.ROUND_MERGED)] == [True]
-    assert after.accounts.state_data() == {
-        "rounds": 1, "committed_tokens": 10, "is_recovered": True, "last_epoch": epoch,
-        "versions": {"0": 1}, "digests": {"0": "digest 1"},
-    }  # fmt: skip
+    assert after.accounts.ready("here") == SyncerReady(
+        address="here", rounds=1, committed_tokens=10, is_recovered=True, last_epoch=epoch,
+        versions={"0": 1}, digests={"0": "digest 1"},
+    )  # fmt: skip
     assert after.join(A, source="resumed") == epoch + 1
     after.report(A, 2, (A,))
     assert after.of(Kind.ROUND_MERGED)[-1]["committed_tokens"] == 20

@@ -7,7 +7,7 @@ Readers of events use these fields and no keys of `event.data`. Of several kinds
 `Event[A] | Event[B]`: use what they share, or narrow with `isinstance(event.payload, A)`.
 
 Writers say an event by its class: `recorder.note(PhaseEntered(phase=…))` in the harness,
-`Observation.of(node, NodeExited(…))` in a fleet, `emit(RoundStored, round=…)` in a node. A new kind
+`Observation.of(node, NodeExited(…))` in a fleet, `emit(RoundStored(round=…))` in a node. A new kind
 is a line in `Kind` and a class here, in the module of its writer. The docstrings are the table of
 kinds in docs/record.md.
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypedDict
 
 from chaoslab.core.events import Json, Kind, Payload
 
@@ -41,6 +42,15 @@ class Obstacle(StrEnum):
     NO_TRIGGER = "no_trigger"
     OPERATOR = "operator"
     """An operator of a game-day left it out."""
+
+
+class InjectionFields(TypedDict):
+    """Fields of `OfInjection`."""
+
+    injection: str
+    spec: str
+    fault: str
+    targets: tuple[str, ...]
 
 
 class OfInjection(Payload):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import TypedDict
 
 from chaoslab.core.events import Kind, Payload
 from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed, Round
@@ -168,6 +169,17 @@ class CheckpointGiven(OfLearner, kind=Kind.CHECKPOINT_GIVEN):
     step: int
     moments: str
     """Digest of the optimizer's moments in it."""
+
+
+class AdoptedFields(TypedDict):
+    """Fields of `LearnerAdopted`, without those of the membership."""
+
+    fragment: int
+    version: int
+    step: int
+    digest: str
+    discarded_tokens: float
+    committed_tokens: float
 
 
 class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):

@@ -1,9 +1,12 @@
 """Payloads of events of links, from both ends and from the harness."""
 
 from collections.abc import Mapping
+from statistics import median
+from typing import Self
 
 from chaoslab.core.events import Json, Kind, Payload
-from chaoslab.core.payloads.syncer import OfLearner
+from chaoslab.core.link_meter import Queued, Reading
+from chaoslab.core.payloads.syncer import LifeFields, OfLearner
 
 
 class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
@@ -47,6 +50,41 @@ class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     did. Of a learner null: its stream is always used."""
     connections: int | None = None
     """Open connections of a script, by the end at the worker."""
+
+    @classmethod
+    def of(
+        cls,
+        reading: Reading,
+        whose: LifeFields,
+        *,
+        direction: str,
+        queued: Queued,
+        unused_s: float | None = None,
+        connections: int | None = None,
+    ) -> Self:
+        """Report of one window at one end."""
+        rtts_s, probe_rtts_s, rate = reading.rtts_s, reading.probe_rtts_s, reading.bytes_per_s
+        return cls(
+            **whose,
+            direction=direction,
+            window_s=round(reading.window_s, 6),
+            silent_s=round(reading.silent_s, 6),
+            rtt_s=round(median(rtts_s), 6) if rtts_s else None,
+            rtt_s_min=round(min(rtts_s), 6) if rtts_s else None,
+            pings_sent=reading.pings_sent,
+            pings_answered=len(rtts_s),
+            probe_rtt_s=round(median(probe_rtts_s), 6) if probe_rtts_s else None,
+            probe_rtt_s_min=round(min(probe_rtts_s), 6) if probe_rtts_s else None,
+            probes_answered=len(probe_rtts_s),
+            bytes=reading.bytes,
+            payload_bytes=reading.payload_bytes,
+            bytes_per_s=None if rate is None else round(rate, 1),
+            timed_bytes=reading.timed_bytes,
+            timed_s=round(reading.timed_s, 6),
+            **queued,
+            unused_s=unused_s,
+            connections=connections,
+        )
 
 
 class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):

@@ -5,6 +5,7 @@ training that is not chaoslab's own says in its output.
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import TypedDict
 
 from chaoslab.core.events import Json, Kind, Payload
 from chaoslab.core.protocol import Phase
@@ -126,6 +127,26 @@ class NodeProbed(_OfProcess, kind=Kind.NODE_PROBED):
     cpu_s: float
 
 
+class StressedFields(TypedDict):
+    """Fields of every event of a stressor."""
+
+    node: str
+    incarnation: int
+    injection: str
+    stressor: str
+
+
+class StressCounts(TypedDict, total=False):
+    """Fields of `NodeCounted`: those that a stressor measures."""
+
+    cores: float
+    throttled_s: float
+    cpu_s: float
+    rss_bytes: float
+    available_bytes: float
+    oom_kills: int
+
+
 class _Stressed(Payload):
     node: str
     incarnation: int
@@ -230,6 +251,14 @@ class StoragePowerLost(Payload, kind=Kind.STORAGE_POWER_LOST):
     """Number of files."""
     lost: tuple[LostFile, ...]
     """Files that differ from before; null: no such file."""
+
+
+class NodeFields(TypedDict):
+    """Fields of what a node says of itself."""
+
+    node: str
+    learner: str
+    incarnation: int
 
 
 class _ByItself(Payload):

@@ -1,10 +1,13 @@
 """Payloads of events of the syncer: rounds, pushes, members, its own state."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import TypedDict, TypeVar
 
 from chaoslab.core.events import Kind, Payload
 from chaoslab.core.protocol import LeaveReason, PushRefusal
+
+_T = TypeVar("_T")
 
 
 class SyncerReady(Payload, kind=Kind.SYNCER_READY):
@@ -51,6 +54,19 @@ class Round(Payload):
 
     round: int
     fragment: int
+
+
+class LifeFields(TypedDict):
+    """Fields of `OfLearner`, as those say them who write events of one incarnation."""
+
+    learner: str
+    incarnation: int
+
+
+class MembershipFields(LifeFields):
+    """Fields of `Membership`."""
+
+    epoch: int
 
 
 class OfLearner(Payload):
@@ -249,3 +265,8 @@ class SyncerFinal(Payload, kind=Kind.SYNCER_FINAL):
     reason: str
     was_asked: bool = False
     """Whether it ended before a stop rule was met."""
+
+
+def by_fragment(values: Sequence[_T]) -> dict[str, _T]:
+    """One value for each fragment, as events contain it."""
+    return {str(index): value for index, value in enumerate(values)}

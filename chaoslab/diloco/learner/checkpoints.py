@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import CheckpointFailed, CheckpointFound, CheckpointSaved, RefusedFile
+from chaoslab.core.payloads import (
+    CheckpointFailed,
+    CheckpointFound,
+    CheckpointSaved,
+    LifeFields,
+    RefusedFile,
+)
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.events import Emit, silent
 from chaoslab.diloco.node.files import atomic_write, flush_folder, make_folder, remove
@@ -49,6 +55,7 @@ class Checkpoints(ABC):
 
     def __init__(
         self,
+        whose: LifeFields,
         *,
         moments_digest: Callable[[bytes], str | None],
         emit: Emit,
@@ -59,7 +66,7 @@ class Checkpoints(ABC):
         `warn` gets what a person should know of a failure.
         """
         self._moments_digest = moments_digest
-        self._emit = emit
+        self._whose, self._emit = whose, emit
         self._warn = warn
         self._refused: dict[str, str] = {}
         """Refused files with the reason. They do not count towards the two that are kept."""
@@ -117,7 +124,7 @@ class Checkpoints(ABC):
                 await self.save(step=step, data_position=data_position, payload=payload())
             except OSError as error:
                 self._warn(f"the checkpoint at step {step} could not be written: {error}")
-                self._emit(CheckpointFailed, step=step, reason=str(error))
+                self._emit(CheckpointFailed(**self._whose, step=step, reason=str(error)))
 
         self._beside(write)
 
@@ -131,8 +138,14 @@ class Checkpoints(ABC):
             name, LearnerCheckpoint(step=step, data_position=data_position, payload=payload)
         )
         self._remove_old()
-        took_s = self._now_s() - began_s
-        self._emit(CheckpointSaved, file=name, step=step, bytes=len(payload), took_s=took_s)
+        saved = CheckpointSaved(
+            **self._whose,
+            file=name,
+            step=step,
+            bytes=len(payload),
+            took_s=self._now_s() - began_s,
+        )
+        self._emit(saved)
 
     def _remove_old(self) -> None:
         """Keep the last two intact files; remove refused ones only when there are two."""
@@ -155,13 +168,15 @@ class Checkpoints(ABC):
             except CorruptState as error:
                 self._refused[name] = str(error)
         self._emit(
-            CheckpointFound,
-            file=file,
-            step=found.step if found else None,
-            moments=self._moments_digest(found.payload) if found else None,
-            refused=tuple(
-                RefusedFile(file=name, reason=why) for name, why in self._refused.items()
-            ),
+            CheckpointFound(
+                **self._whose,
+                file=file,
+                step=found.step if found else None,
+                moments=self._moments_digest(found.payload) if found else None,
+                refused=tuple(
+                    RefusedFile(file=name, reason=why) for name, why in self._refused.items()
+                ),
+            )
         )
         for reason in () if found else self._refused.values():
             self._warn(f"refused checkpoint: {reason}")
@@ -190,13 +205,14 @@ class LearnerStore(Checkpoints):
     def __init__(
         self,
         directory: Path,
+        whose: LifeFields,
         *,
         fingerprint: str = "",
         durable: bool = True,
         moments_digest: Callable[[bytes], str | None] = lambda _: None,
         emit: Emit = silent,
     ) -> None:
-        super().__init__(moments_digest=moments_digest, emit=emit, warn=_log.warning)
+        super().__init__(whose, moments_digest=moments_digest, emit=emit, warn=_log.warning)
         self._directory = directory
         self._fingerprint = fingerprint
         self._durable = durable

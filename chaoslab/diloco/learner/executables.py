@@ -22,7 +22,7 @@ import pickle
 import platform
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -34,7 +34,8 @@ import numpy as np
 from jax.experimental import serialize_executable
 from jax.experimental.compilation_cache import compilation_cache
 
-from chaoslab.core.events import Json, encode
+from chaoslab.core.events import encode
+from chaoslab.core.payloads import LearnerCompiled, LifeFields
 from chaoslab.diloco.node.checksummed_file import CorruptState, checked, write_checksummed
 from chaoslab.diloco.node.files import File, make_folder, remove
 
@@ -91,15 +92,15 @@ class Executables:
         self.took_s += time.monotonic() - began_s
         return found
 
-    @property
-    def facts(self) -> Mapping[str, Json]:
-        """Origin of all functions, as `learner.compiled` reports it."""
-        return {
-            "loaded": len(self.loaded),
-            "compiled": len(self.compiled),
-            "took_s": round(self.took_s, 6),
-            "refused": list(self.refused.values()),
-        }
+    def report(self, whose: LifeFields) -> LearnerCompiled:
+        """Origin of all functions."""
+        return LearnerCompiled(
+            **whose,
+            loaded=len(self.loaded),
+            compiled=len(self.compiled),
+            took_s=round(self.took_s, 6),
+            refused=tuple(self.refused.values()),
+        )
 
     # ------------------------------------------------------------ files
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 import jax
 
-from chaoslab.core.payloads import HostLost
+from chaoslab.core.payloads import HostLost, LifeFields
 from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.hosts.meeting import Meeting
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, Membership
@@ -26,7 +26,7 @@ from chaoslab.diloco.learner.hosts.runtime import free_address, initialize
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.mirrored import Follower, Leader
 from chaoslab.diloco.node.ending import end_with
-from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.events import say
 
 _FOR_HOST_0 = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which a learner is asked for something; they may reach all of its processes."""
@@ -39,12 +39,12 @@ class Group:
     by any host, goes to standard error.
     """
 
-    def __init__(self, own: Membership, tell: Emit) -> None:
-        """Meet the others. `tell` reports a host that is lost.
+    def __init__(self, own: Membership, whose: LifeFields) -> None:
+        """Meet the others. `whose`: learner and incarnation, as its events say them.
 
         MeetingFailed if they do not come.
         """
-        self._own, self._tell = own, tell
+        self._own, self._whose = own, whose
         self._is_ending = False
         if own.supervisor is not None:
             end_with(own.supervisor)
@@ -105,7 +105,7 @@ class Group:
         sys.stderr.write(f"host {self._own.index} lost host {host}: {reason}\n")
         sys.stderr.flush()
         if self._own.is_first:
-            self._tell(HostLost, host=host, reason=reason)
+            say(HostLost(**self._whose, host=host, reason=reason))
         os._exit(PEER_LOST)
 
 

@@ -14,13 +14,12 @@ leads for a second or two, and the next dial finds the right one.
 """
 
 import random
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
-from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
+from chaoslab.core.link_meter import MEASURE_S, NOTHING_QUEUED, PING_S, Meter, Periodic
+from chaoslab.core.payloads import LifeFields, LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -85,6 +84,7 @@ class Link(Generic[C]):
         connect: Callable[[], C],
         handlers: LinkHandlers[C],
         *,
+        whose: LifeFields,
         emit: Emit,
         chance: random.Random,
         probe: BeginProbe | None = None,
@@ -95,7 +95,7 @@ class Link(Generic[C]):
         self._connect = connect
         self._handlers = handlers
         self._probe = probe
-        self._emit = emit
+        self._whose, self._emit = whose, emit
         self._waits = waits or ThreadWaits()
         self._closing, self._may_reconnect = self._waits.flag(), self._waits.flag()
         now_s = self._waits.now_s()
@@ -187,9 +187,9 @@ class Link(Generic[C]):
             if self._heartbeat.is_due(now_s):
                 self._handlers.repeat()
         if self._measure.is_due(now_s):
-            queued: Mapping[str, Json] = connection.pings.queue if connection else _NOTHING_QUEUED
-            measured = self._meter.read().data()
-            self._emit(LinkMeasured, direction="down", **measured, **queued)
+            queued = connection.pings.queue if connection else NOTHING_QUEUED
+            reading = self._meter.read()
+            self._emit(LinkMeasured.of(reading, self._whose, direction="down", queued=queued))
         return now_s
 
     def _next_s(self) -> float:
@@ -199,8 +199,8 @@ class Link(Generic[C]):
         """Report the link as open at the first message of a stream."""
         if self._opened_s is None:
             self._opened_s = self._waits.now_s()
-            after_s = self._opened_s - self._alone_s
-            self._emit(LinkOpened, attempts=self._attempts, after_s=round(after_s, 6))
+            after_s = round(self._opened_s - self._alone_s, 6)
+            self._emit(LinkOpened(**self._whose, attempts=self._attempts, after_s=after_s))
 
     def _note_end(self, why: str) -> None:
         now_s, was_open = self._waits.now_s(), self._opened_s is not None
@@ -208,19 +208,18 @@ class Link(Generic[C]):
         self._was_refused = not was_open and now_s - self._dialled_s < _AT_ONCE_S
         self._handlers.end(why)
         self._emit(
-            LinkClosed,
-            was_open=was_open,
-            open_s=round(open_s, 6),
-            attempts=self._attempts,
-            reason=why,
+            LinkClosed(
+                **self._whose,
+                was_open=was_open,
+                open_s=round(open_s, 6),
+                attempts=self._attempts,
+                reason=why,
+            )
         )
         if was_open:
             self._alone_s, self._attempts = now_s, 0
         if open_s >= max(_SOUND_S, self._pause_s):
             self.backoff.reset()
-
-
-_NOTHING_QUEUED: Mapping[str, Json] = {"queued": 0, "queued_bytes": 0}
 
 
 class Backoff:

@@ -24,7 +24,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chaoslab.core.link_meter import Meter
-from chaoslab.core.payloads import CheckpointGiven, LearnerFenced, LearnerPushed
+from chaoslab.core.payloads import (
+    CheckpointGiven,
+    LearnerFenced,
+    LearnerPushed,
+    LifeFields,
+    MembershipFields,
+)
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Payloads, Snapshot, Vector
@@ -59,8 +65,7 @@ class Messenger:
         self,
         connect: Callable[[], Connection],
         *,
-        learner: str,
-        incarnation: int,
+        whose: LifeFields,
         payloads: Payloads,
         emit: Emit,
         phases: Points | None = None,
@@ -70,15 +75,15 @@ class Messenger:
         """`ambient`: None for that of a real process."""
         ambient = ambient or Ambient(
             ThreadWaits(),
-            random.Random(f"{learner}/{incarnation}"),
+            random.Random(f"{whose['learner']}/{whose['incarnation']}"),
             Meter(),
             secrets.randbits(63),
         )
-        self._learner = learner
-        self._incarnation = incarnation
+        self.whose = whose
+        """Learner and incarnation, as its events say them."""
         self._payloads = payloads
         self._emit = emit
-        self._phases = phases or Phases(emit, {})
+        self._phases = phases or Phases(emit, {"node": "", **whose})
         self._waits = ambient.waits
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
@@ -101,12 +106,18 @@ class Messenger:
             LinkHandlers(
                 hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end
             ),
+            whose=whose,
             emit=emit,
             chance=ambient.chance,
             probe=probe,
             waits=self._waits,
             meter=ambient.meter,
         )
+
+    @property
+    def membership(self) -> MembershipFields:
+        """Its current or latest membership, as events say it."""
+        return {**self.whose, "epoch": self.epoch}
 
     # ------------------------------------------------------------ for the training thread
 
@@ -164,8 +175,8 @@ class Messenger:
         """Send the hello, the first message of a stream."""
         with self._lock:
             hello = messages.hello(
-                self._learner,
-                self._incarnation,
+                self.whose["learner"],
+                self.whose["incarnation"],
                 self._process,
                 specs_json=self._payloads.specs_json,
                 counters=self._snapshot.counters if self._snapshot else None,
@@ -191,7 +202,7 @@ class Messenger:
             self._requests.clear()
             was_member, self._is_member = self._is_member, False
         if was_member:
-            self._emit(LearnerFenced, epoch=self.epoch, reason=why)
+            self._emit(LearnerFenced(**self.membership, reason=why))
 
     def _dispatch(self, received: Received[pb.ToLearner]) -> str | None:
         """Handle one message; a reason if the membership ends because of it."""
@@ -304,25 +315,26 @@ class Messenger:
                 partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         self._emit(
-            LearnerPushed,
-            epoch=self.epoch,
-            round=push.round,
-            fragment=push.fragment,
-            base_version=push.base_version,
-            step=push.step,
-            c_steps=push.c_steps,
-            c_tokens=push.c_tokens,
-            tokens_from=push.tokens_from,
-            tokens_to=push.tokens_to,
+            LearnerPushed(
+                **self.membership,
+                round=push.round,
+                fragment=push.fragment,
+                base_version=push.base_version,
+                step=push.step,
+                c_steps=push.c_steps,
+                c_tokens=push.c_tokens,
+                tokens_from=push.tokens_from,
+                tokens_to=push.tokens_to,
+            )
         )
 
     def _donate(self, snapshot: Snapshot, request: pb.CheckpointRequest) -> None:
-        checkpoint = messages.checkpoint(snapshot.counters, request.request, self._learner)
+        checkpoint = messages.checkpoint(snapshot.counters, request.request, self.whose["learner"])
 
         def pack() -> bytes:
             payload = snapshot.pack()
             moments, step = snapshot.moments_digest(payload), snapshot.counters.step
-            self._emit(CheckpointGiven, step=step, moments=moments)
+            self._emit(CheckpointGiven(**self.whose, step=step, moments=moments))
             return payload
 
         self._send_payload(

@@ -17,7 +17,7 @@ import jax
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import PING_S
-from chaoslab.core.payloads import LearnerLeft, LearnerStarted
+from chaoslab.core.payloads import LearnerLeft, LearnerStarted, LifeFields, NodeFields
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.group import Group
@@ -42,7 +42,7 @@ from chaoslab.diloco.model.task import TaskError
 from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.ending import end_by
-from chaoslab.diloco.node.events import Emit, say
+from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.files import next_incarnation
 from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
@@ -74,11 +74,11 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
     if own is None or own.is_first:
         options.incarnation = next_incarnation(options.directory, options.incarnation)
 
-    tell = partial(say, learner=options.name, incarnation=options.incarnation)
+    whose: LifeFields = {"learner": options.name, "incarnation": options.incarnation}
     hooks = Hooks()
     hooks.on("chip", _fail_chip)
     try:
-        group = None if own is None else Group(own, tell)
+        group = None if own is None else Group(own, whose)
     except MeetingFailed as error:
         print(f"{options.name}: {error}", file=sys.stderr)  # noqa: T201  # for people
         return PEER_LOST
@@ -88,10 +88,10 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
     except (TaskError, DataError, ValueError) as error:
         flags.error(str(error))
     if group is None:
-        return _train(options, steps, steps, pace, tell, hooks)
+        return _train(options, whose, steps, steps, pace, hooks)
     if group.is_first:
         with group.lead(steps) as leader:
-            return _train(options, steps, leader, pace, tell, hooks)
+            return _train(options, whose, steps, leader, pace, hooks)
     if options.test_hooks:
         hooks.listen()
     group.follow(steps)
@@ -100,27 +100,28 @@ def main(arguments: Sequence[str] | None = None, *, inner: type[Inner] | None = 
 
 def _train(
     options: argparse.Namespace,
+    whose: LifeFields,
     inner: Inner,
     steps: Steps[Any],
     pace: Pace,
-    tell: Emit,
     hooks: Hooks,
 ) -> int:
     """Run the training thread here; `steps`: the functions of `inner`, on all hosts."""
     task, tls, token = inner.task, tls_of(options), token_of(options)
-    phases, tampering = Phases(tell, {}), Tampering(tell)
+    about: NodeFields = {"node": "", **whose}
+    phases, tampering = Phases(say, about), Tampering(say, whose)
     store = LearnerStore(
         options.directory / "checkpoints",
+        whose,
         fingerprint=fingerprint(inner.specs),
         moments_digest=inner.moments_digest,
-        emit=tell,
+        emit=say,
     )
     messenger = Messenger(
         lambda: Connection(options.syncer, token=token, tls=tls),
-        learner=options.name,
-        incarnation=options.incarnation,
+        whose=whose,
         payloads=ArrayPayloads(inner.specs, tampering),
-        emit=tell,
+        emit=say,
         phases=phases,
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
@@ -135,7 +136,7 @@ def _train(
             options.shard, partial(task.batches, options.shard, options.shards, options.seed)
         ),
         save_every_s=options.save_every,
-        emit=HealthFile(options.health_file).touched_by(tell),
+        emit=HealthFile(options.health_file).touched_by(say),
         phases=phases,
         parallel=parallel,
     )
@@ -143,24 +144,25 @@ def _train(
     if isinstance(steps, Leader):
         steps.without_hang = learner.wedge.postponed
     phases.register(hooks)
-    hooks.on("clock", Clocks(tell).apply_hook)
+    hooks.on("clock", Clocks(say, about).apply_hook)
     hooks.on("pace", pace.apply_pace_hook)
     hooks.on("slow", pace.apply_slow_hook)
     hooks.on("updates", tampering.apply_hook)
     hooks.on("disk", store.apply_hook)
     if options.test_hooks:
         hooks.listen()
-    tell(
-        LearnerStarted,
+    started = LearnerStarted(
+        **whose,
         devices=len(inner.devices),
         platform=inner.devices[0].platform,
         parameters=inner.parameters,
     )
+    say(started)
     messenger.start()
     try:
         learner.run()
     except TrainingEnded as ended:
-        tell(LearnerLeft, step=0, reason=ended.because)
+        say(LearnerLeft(**whose, step=0, reason=ended.because))
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
         return 3

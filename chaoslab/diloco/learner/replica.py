@@ -7,14 +7,19 @@ Sends nothing and decides nothing; `inner_steps` computes. For the training thre
 """
 
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import jax
 import numpy as np
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import (
+    AdoptedFields,
+    LearnerCompiled,
+    LearnerFinal,
+    LifeFields,
+    by_fragment,
+)
 from chaoslab.diloco.learner.exchange import (
     Adoption,
     Counters,
@@ -125,10 +130,9 @@ class Replica:
         """Compile the step, so that the first one is as fast as the others."""
         self._inner.compile()
 
-    @property
-    def compiled(self) -> Mapping[str, Json]:
-        """Data of `learner.compiled`: functions that were loaded, and that were compiled."""
-        return self._inner.executables.facts
+    def compiled(self, whose: LifeFields) -> LearnerCompiled:
+        """Report of the functions that were loaded, and of those that were compiled."""
+        return self._inner.executables.report(whose)
 
     def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
         """Set the fragments of the training, and the step and data position to start from.
@@ -196,7 +200,7 @@ class Replica:
             peer_bytes=self._parallel.received_bytes if self._parallel else None,
         )
 
-    def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
+    def adopt(self, adoption: Adoption) -> AdoptedFields | None:
         """Overwrite one fragment, or blend it; work on it is counted as committed or discarded.
 
         Counts are those of an overwriting, though a share of the trained values lives on (`blend`).
@@ -302,28 +306,22 @@ class Replica:
         """Digest of the optimizer's moments, read back from the device."""
         return self._inner.moments_digest_of_state(self._state)
 
-    def digests(self) -> dict[str, Json]:
+    def digests(self) -> dict[str, str]:
         """Digests of the trained values by fragment, read back from the device."""
         fragments = range(len(self.counters.fragments))
         return by_fragment([digest(self._inner.trained(self._state, p)) for p in fragments])
 
-    def final(self) -> dict[str, Json]:
-        """Data of `learner.final`: versions, and what became of every token."""
+    def final(self, whose: LifeFields) -> LearnerFinal:
+        """Final account: versions, and what became of every token."""
         counters = self.counters
         fragments = counters.fragments
-        return {
-            "step": counters.step,
-            "tokens": counters.tokens,
-            "versions": by_fragment(counters.versions),
-            "digests": self.digests(),
-            "committed": by_fragment([fragment.committed for fragment in fragments]),
-            "discarded": by_fragment([fragment.discarded for fragment in fragments]),
-            "in_flight": by_fragment(
-                [f.lost + counters.c_tokens(p) for p, f in enumerate(fragments)]
-            ),
-        }
-
-
-def by_fragment(values: Sequence[Json]) -> dict[str, Json]:
-    """One value for each fragment, as events contain it."""
-    return {str(index): value for index, value in enumerate(values)}
+        return LearnerFinal(
+            **whose,
+            step=counters.step,
+            tokens=counters.tokens,
+            versions=by_fragment(counters.versions),
+            digests=self.digests(),
+            committed=by_fragment([fragment.committed for fragment in fragments]),
+            discarded=by_fragment([fragment.discarded for fragment in fragments]),
+            in_flight=by_fragment([f.lost + counters.c_tokens(p) for p, f in enumerate(fragments)]),
+        )

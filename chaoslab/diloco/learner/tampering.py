@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import UpdateTampered
+from chaoslab.core.payloads import LifeFields, UpdateTampered
 from chaoslab.core.protocol import Corruption
 from chaoslab.diloco.learner.exchange import Outgoing
 from chaoslab.diloco.node.events import Emit
@@ -40,8 +40,8 @@ class _Asked:
 class Tampering:
     """Replaces pushes before they are sent. Set on one thread, used on another."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
+    def __init__(self, emit: Emit, whose: LifeFields) -> None:
+        self._emit, self._whose = emit, whose
         self._asked: _Asked | None = None
         """Replaced as a whole: a push that is being sent keeps the settings it began with."""
 
@@ -65,11 +65,13 @@ class Tampering:
             if earlier[push.fragment][0].base_version == push.base_version:
                 return [honest]  # nothing older to repeat
         self._emit(
-            UpdateTampered,
-            round=push.round,
-            fragment=push.fragment,
-            how=corruption,
-            factor=factor if corruption is Corruption.SCALED else None,
+            UpdateTampered(
+                **self._whose,
+                round=push.round,
+                fragment=push.fragment,
+                how=corruption,
+                factor=factor if corruption is Corruption.SCALED else None,
+            )
         )
         match corruption:
             case Corruption.NAN | Corruption.SCALED:

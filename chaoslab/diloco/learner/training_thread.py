@@ -13,18 +13,18 @@ settings say `blocking` (`round_wait`) or `data_parallel` (module of that name).
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chaoslab.core.events import Payload
 from chaoslab.core.payloads import (
     LearnerAdopted,
-    LearnerCompiled,
-    LearnerFinal,
     LearnerJoined,
     LearnerLeft,
     LearnerNoticed,
     LearnerStep,
     LearnerWaiting,
+    LeftBecause,
+    by_fragment,
 )
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.checkpoints import LearnerStore
@@ -32,7 +32,7 @@ from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
 from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
 from chaoslab.diloco.learner.joining import Joining, JoinRefused
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.replica import Replica, by_fragment
+from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.learner.round_wait import TURN_S, RoundWait
 from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.model.task import Batch
@@ -57,10 +57,7 @@ class Shard(NamedTuple):
 
 
 class Learner:
-    """The training thread. `run` returns when training has ended or the learner must leave.
-
-    `emit` adds the learner's name and incarnation to each event.
-    """
+    """The training thread. `run` returns when training has ended or the learner must leave."""
 
     def __init__(
         self,
@@ -133,8 +130,7 @@ class Learner:
         self._store.close()
         self._tell_notice()
         self._sample()
-        self._say(LearnerLeft, step=self._replica.counters.step, reason=self._leaving)
-        self._messenger.leave(self._leaving)
+        self._leave(LeftBecause(self._leaving))
 
     def install_signal_handlers(self) -> None:
         """Install handlers of this process: SIGTERM leaves, SIGHUP announces a preemption.
@@ -164,7 +160,7 @@ class Learner:
             leaving=self._asked_to_leave,
         )
         joined = joining.run()
-        self._say(LearnerCompiled, **self._replica.compiled)
+        self._say(self._replica.compiled(self._messenger.whose))
         self._donor = joining.donor
         self._announce(joined, joining.source)
 
@@ -188,17 +184,19 @@ class Learner:
         self._messenger.boundary(self._replica.snapshot())
         kept_its_own = source is Source.RESUMED
         self._say(
-            LearnerJoined,
-            epoch=joined.epoch,
-            source=source.value,
-            donor=self._donor if source is Source.DONOR else None,
-            step=self._replica.counters.step,
-            data_position=self._replica.counters.data_position,
-            versions=by_fragment(self._replica.counters.versions),
-            digests={} if kept_its_own else self._replica.digests(),
-            shard=self._shard.number,
-            learning_rate=self._replica.learning_rate,
-            moments=None if kept_its_own else self._replica.moments_digest(),
+            LearnerJoined(
+                **self._messenger.whose,
+                epoch=joined.epoch,
+                source=source.value,
+                donor=self._donor if source is Source.DONOR else None,
+                step=self._replica.counters.step,
+                data_position=self._replica.counters.data_position,
+                versions=by_fragment(self._replica.counters.versions),
+                digests={} if kept_its_own else self._replica.digests(),
+                shard=self._shard.number,
+                learning_rate=self._replica.learning_rate,
+                moments=None if kept_its_own else self._replica.moments_digest(),
+            )
         )
 
     def _note(self, inbox: Inbox) -> None:
@@ -278,26 +276,29 @@ class Learner:
 
     def _say_waiting(self, counters: Counters, waited_s: float) -> None:
         self._say(
-            LearnerWaiting,
-            epoch=self._messenger.epoch,
-            step=counters.step,
-            fragment=counters.oldest,
-            c_steps=counters.fragments[counters.oldest].c_steps,
-            waited_s=waited_s,
-            is_for_learners=self._parallel is not None and not self._round_wait.is_needed(counters),
+            LearnerWaiting(
+                **self._messenger.membership,
+                step=counters.step,
+                fragment=counters.oldest,
+                c_steps=counters.fragments[counters.oldest].c_steps,
+                waited_s=waited_s,
+                is_for_learners=self._parallel is not None
+                and not self._round_wait.is_needed(counters),
+            )
         )
 
     def _tell_notice(self) -> None:
         if self._was_noticed and not self._has_told_notice:
             self._has_told_notice = True
-            self._say(LearnerNoticed, step=self._replica.counters.step)
+            step = self._replica.counters.step
+            self._say(LearnerNoticed(**self._messenger.whose, step=step))
 
     def _adopt(self, adoption: Adoption) -> None:
         data = self._replica.adopt(adoption)
         if data is not None:
             place = {"fragment": adoption.fragment, "version": adoption.version}
             run_now(self._phases.reach(Phase.ADOPT, **place))
-            self._say(LearnerAdopted, epoch=self._messenger.epoch, **data)
+            self._say(LearnerAdopted(**self._messenger.membership, **data))
 
     # ------------------------------------------------------------ reports and checkpoints
 
@@ -305,19 +306,20 @@ class Learner:
         counters, now_s = self._replica.counters, time.monotonic()
         steps, pace = counters.step - self._sampled_step, self._replica.pace
         self._say(
-            LearnerStep,
-            epoch=self._messenger.epoch,
-            step=counters.step,
-            steps=steps,
-            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
-            period_s=pace.period_s,
-            overruns=pace.overruns - self._sampled_overruns,
-            loss=counters.loss,
-            tokens=counters.tokens,
-            data_position=counters.data_position,
-            waited_s=self._round_wait.take_s(),
-            peer_bytes=counters.peer_bytes,
-            learning_rate=self._replica.learning_rate,
+            LearnerStep(
+                **self._messenger.membership,
+                step=counters.step,
+                steps=steps,
+                step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
+                period_s=pace.period_s,
+                overruns=pace.overruns - self._sampled_overruns,
+                loss=counters.loss,
+                tokens=counters.tokens,
+                data_position=counters.data_position,
+                waited_s=self._round_wait.take_s(),
+                peer_bytes=counters.peer_bytes,
+                learning_rate=self._replica.learning_rate,
+            )
         )
         self._sampled_step, self._sampled_s = counters.step, now_s
         self._sampled_overruns = pace.overruns
@@ -343,10 +345,14 @@ class Learner:
                 self._adopt(adoption)
         self._sample()
         self._replica.forget_own_work()
-        self._say(LearnerFinal, **self._replica.final())
+        self._say(self._replica.final(self._messenger.whose))
         self._store.close()
-        self._say(LearnerLeft, step=self._replica.counters.step, reason="stopped")
-        self._messenger.leave("stopped")
+        self._leave(LeftBecause.STOPPED)
 
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        self._emit(said, **fields)
+    def _leave(self, why: LeftBecause) -> None:
+        step = self._replica.counters.step
+        self._say(LearnerLeft(**self._messenger.whose, step=step, reason=why))
+        self._messenger.leave(why.value)
+
+    def _say(self, said: Payload) -> None:
+        self._emit(said)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import ClockRead
+from chaoslab.core.payloads import ClockRead, NodeFields
 from chaoslab.diloco.node.events import Emit
 
 _READ_S = 0.5
@@ -30,8 +30,8 @@ _REAL_WALL_NS, _REAL_MONOTONIC_NS = time.time_ns, time.monotonic_ns
 class Clocks:
     """Clocks of this process. Changed by one thread, read by any."""
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
+    def __init__(self, emit: Emit, about: NodeFields) -> None:
+        self._emit, self._about = emit, about
         self._wall = _AdjustedClock(_REAL_WALL_NS)
         self._monotonic = _AdjustedClock(_REAL_MONOTONIC_NS)
         self._over: threading.Event | None = None
@@ -76,7 +76,8 @@ class Clocks:
             self._read()
 
     def _read(self) -> None:
-        self._emit(ClockRead, wall_s=self._wall.seconds(), monotonic_s=self._monotonic.seconds())
+        wall_s, monotonic_s = self._wall.seconds(), self._monotonic.seconds()
+        self._emit(ClockRead(**self._about, wall_s=wall_s, monotonic_s=monotonic_s))
 
 
 class _AdjustedClock:

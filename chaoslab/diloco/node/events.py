@@ -7,16 +7,13 @@ import os
 import sys
 import threading
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 from chaoslab.core.events import Payload, node_line
 
-
-class Emit(Protocol):
-    """Reports an event; the caller for a node adds which node it is."""
-
-    def __call__(self, said: type[Payload], /, **fields: Any) -> None:
-        """`fields`: those of the payload."""
+Emit: TypeAlias = Callable[[Payload], None]
+"""Reports an event."""
 
 
 _printing = threading.Lock()
@@ -36,13 +33,13 @@ def now_s() -> float:
     return time.monotonic() - _born_s
 
 
-def silent(said: type[Payload], /, **fields: Any) -> None:
+def silent(said: Payload) -> None:
     """Report nothing."""
 
 
-def say(said: type[Payload], /, **fields: Any) -> None:
+def say(said: Payload) -> None:
     """Print one event as one whole line. Thread-safe."""
-    line = node_line(said(**fields), node_s=now_s())
+    line = node_line(said, node_s=now_s())
     with _printing:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -11,7 +11,6 @@ import argparse
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from chaoslab.core.events import Payload
 from chaoslab.core.payloads import LearnerJoined, LearnerStarted, LearnerStep, LearnerWaiting
@@ -38,9 +37,9 @@ class HealthFile:
     def touched_by(self, emit: Emit) -> Emit:
         """`emit`, extended to touch the file when a learner starts, joins, steps or waits."""
 
-        def say(said: type[Payload], /, **fields: Any) -> None:
-            emit(said, **fields)
-            if said in _SIGNS:
+        def say(said: Payload) -> None:
+            emit(said)
+            if isinstance(said, _SIGNS):
                 self.touch()
 
         return say

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import PhaseReached
+from chaoslab.core.payloads import NodeFields, PhaseReached
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.hooks import Hooks
@@ -44,8 +44,7 @@ class _Watch:
 class Phases:
     """Points of one node. Any thread may reach one; the hooks' thread sets and ends watches."""
 
-    def __init__(self, emit: Emit, about: Mapping[str, Json]) -> None:
-        """`about`: data that every `phase.reached` of this node carries."""
+    def __init__(self, emit: Emit, about: NodeFields) -> None:
         self._emit = emit
         self._about = about
         self._lock = threading.Lock()
@@ -75,8 +74,10 @@ class Phases:
             self._waiting.append(watch)
         is_waiting = watch.wait_s > 0
         self._emit(
-            PhaseReached, **self._about,
-            phase=phase, round=round, fragment=fragment, version=version, is_waiting=is_waiting,
+            PhaseReached(
+                **self._about, phase=phase, is_waiting=is_waiting,
+                round=round, fragment=fragment, version=version,
+            )
         )  # fmt: skip
         if is_waiting:
             watch.go.wait(watch.wait_s)

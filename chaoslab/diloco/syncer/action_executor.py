@@ -9,6 +9,7 @@ Makes no decisions and receives nothing: `program` handles what arrives, on the 
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from chaoslab.core.payloads import (
     CommunicatorEnded,
@@ -18,7 +19,6 @@ from chaoslab.core.payloads import (
     MemberRecovered,
     MemberSuspected,
     RoundAbandoned,
-    RoundMerged,
     SyncerStopped,
     SyncerStopRuleMet,
 )
@@ -123,13 +123,13 @@ class ActionExecutor:
                 self._commits.add(action)
             case Abandon():
                 self._syncer_state.pushes.forget(action.round)
-                self._emit(
-                    RoundAbandoned,
-                    round=action.round, fragment=action.fragment, reason=action.reason,
-                )  # fmt: skip
+                abandoned = RoundAbandoned(
+                    round=action.round, fragment=action.fragment, reason=action.reason
+                )
+                self._emit(abandoned)
             case SuspicionChange():
                 said = MemberRecovered if action.is_over else MemberSuspected
-                self._emit(said, **messages.identity(action.member), idle_s=action.idle_s)
+                self._emit(said(**messages.identity(action.member), idle_s=action.idle_s))
             case Drop():
                 self._drop(action)
             case Donate():
@@ -139,7 +139,7 @@ class ActionExecutor:
             case Form() | Dissolve():
                 self._communicate(action)
             case Stop(reason=reason, is_over=False):
-                self._emit(SyncerStopRuleMet, reason=reason)
+                self._emit(SyncerStopRuleMet(reason=reason))
             case Stop():
                 self._end = action
                 self.keep_up()
@@ -155,11 +155,12 @@ class ActionExecutor:
         )
         self._sessions.send(member.epoch, welcome)
         self._emit(
-            MemberJoined,
-            **messages.identity(member),
-            source=action.source.value,
-            donor=action.donor.learner if action.donor else None,
-            members=len(membership.members),
+            MemberJoined(
+                **messages.identity(member),
+                source=action.source.value,
+                donor=action.donor.learner if action.donor else None,
+                members=len(membership.members),
+            )
         )
 
     def _pull(self, action: Pull) -> None:
@@ -181,16 +182,18 @@ class ActionExecutor:
             if number == 0:
                 await self._phases.reach(Phase.PUBLISH, **action.place)
         self._policy.rounds.published(self._now(), action)
+        merged = self._syncer_state.merged(
+            publication, action.contributions, action.fragment_tokens
+        )
         self._emit(
-            RoundMerged,
-            **self._syncer_state.merge_data(
-                publication, action.contributions, action.fragment_tokens
-            ),
-            members=len(self._policy.membership.members),
-            missed=action.missed,
-            quorum_s=action.quorum_s,
-            grace_s=action.grace_s,
-            sync_s=self._now() - action.pulled_s,
+            replace(
+                merged,
+                members=len(self._policy.membership.members),
+                missed=action.missed,
+                quorum_s=action.quorum_s,
+                grace_s=action.grace_s,
+                sync_s=self._now() - action.pulled_s,
+            )
         )
 
     def _publish(self, member: Member, publication: Publication) -> None:
@@ -205,14 +208,9 @@ class ActionExecutor:
                 self._publish(action.receiver, publication)
 
     def _drop(self, action: Drop) -> None:
-        member, reason = action.member, action.reason.value
-        self._emit(
-            MemberLeft,
-            **messages.identity(member),
-            members=len(self._policy.membership.members),
-            reason=reason,
-        )
-        fenced = pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=reason))
+        member, members = action.member, len(self._policy.membership.members)
+        self._emit(MemberLeft(**messages.identity(member), members=members, reason=action.reason))
+        fenced = pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=action.reason.value))
         self._sessions.close(member.epoch, fenced)
 
     def _communicate(self, action: Form | Dissolve) -> None:
@@ -220,16 +218,15 @@ class ActionExecutor:
             self._sessions.send(order.epoch, order)
         number, learners = action.number, tuple(member.learner for member in action.members)
         if isinstance(action, Form):
-            self._emit(CommunicatorFormed, communicator=number, learners=learners)
+            self._emit(CommunicatorFormed(communicator=number, learners=learners))
         else:
-            self._emit(
-                CommunicatorEnded, communicator=number, learners=learners, reason=action.reason
-            )
+            ended = CommunicatorEnded(communicator=number, learners=learners, reason=action.reason)
+            self._emit(ended)
 
     def _stop(self, action: Stop) -> None:
         self._end = None
         self._drained_s = self._now() + DRAIN_S
         self.reason = action.reason
-        self._emit(SyncerStopped, reason=action.reason)
+        self._emit(SyncerStopped(reason=action.reason))
         for member in self._policy.membership.members:
             self._sessions.send(member.epoch, self.stop_message(member.epoch))

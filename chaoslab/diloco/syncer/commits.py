@@ -14,7 +14,7 @@ one that was not announced, which the next process reports (`SyncerState.restore
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from chaoslab.core.payloads import PushBounded, RoundStored
@@ -121,17 +121,20 @@ class Commits:
         for contribution, excess in zip(given.contributions, given.excesses, strict=True):
             if excess is not None:
                 self._emit(
-                    PushBounded,
-                    **identity(contribution),
-                    round=action.round,
-                    fragment=action.fragment,
-                    **asdict(excess),
+                    PushBounded(
+                        **identity(contribution),
+                        round=action.round,
+                        fragment=action.fragment,
+                        norm=excess.norm,
+                        usual=excess.usual,
+                        limit=excess.limit,
+                    )
                 )
         await self._phases.reach(Phase.BEFORE_WRITE, **action.place)
         await self._await_announcement()
         took_s = await self._writes.retry(lambda: self._syncer_state.store(line, state))
         self._announced.clear()
-        self._emit(RoundStored, **action.place, took_s=took_s)
+        self._emit(RoundStored(**action.place, took_s=took_s))
         await self._phases.reach(Phase.WRITTEN, **action.place)
         publication = await self._work.stage(
             Stage.PUBLISH,

@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypedDict
 
 from chaoslab.core.protocol import LeaveReason
 from chaoslab.diloco.settings import Source
@@ -166,6 +166,15 @@ class Pull:
     epochs: tuple[int, ...]
 
 
+class Place(TypedDict):
+    """Where a merge is, in the words of events."""
+
+    round: int
+    fragment: int
+    version: int
+    """The version that it makes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
     """Merge these contributions into version `base_version + 1` and publish it."""
@@ -184,7 +193,7 @@ class Merge:
     """Sum of the contributors' c_tokens over all merges up to this one."""
 
     @property
-    def place(self) -> dict[str, int]:
+    def place(self) -> Place:
         """Round, fragment and the version that it makes, as events name them."""
         version = self.base_version + 1
         return {"round": self.round, "fragment": self.fragment, "version": version}

@@ -11,7 +11,6 @@ import errno
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from chaoslab.core.events import Payload
 from chaoslab.core.payloads import SyncerBlocked, SyncerFreed
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer.commit_log import HasBegun
@@ -59,11 +58,12 @@ class DiskWrites:
             except OSError as error:
                 if blocked_s is None:
                     blocked_s = self._now()
-                    self._say(SyncerBlocked, reason=_said(error))
+                    self._emit(SyncerBlocked(waiting=self.waiting, reason=_said(error)))
                 if await self._work.pause(_AGAIN_S):
                     raise StillRefused(_said(error)) from error
         if blocked_s is not None:
-            self._say(SyncerFreed, blocked_s=self._now() - blocked_s)
+            freed = SyncerFreed(waiting=self.waiting, blocked_s=self._now() - blocked_s)
+            self._emit(freed)
         return took_s
 
     async def attempt(self, snapshot: Callable[[], None], *, tries: int = 1) -> None:
@@ -78,17 +78,17 @@ class DiskWrites:
             except OSError as error:
                 if self._snapshots_refused_s is None:
                     self._snapshots_refused_s = self._now()
-                    self._say(SyncerBlocked, reason=_said(error), is_snapshot=True)
+                    blocked = SyncerBlocked(
+                        waiting=self.waiting, reason=_said(error), is_snapshot=True
+                    )
+                    self._emit(blocked)
                 if not left:
                     return
                 await self._work.sleep(_AGAIN_S)
         if self._snapshots_refused_s is not None:
             blocked_s = self._now() - self._snapshots_refused_s
             self._snapshots_refused_s = None
-            self._say(SyncerFreed, blocked_s=blocked_s, is_snapshot=True)
-
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        self._emit(said, waiting=self.waiting, **fields)
+            self._emit(SyncerFreed(waiting=self.waiting, blocked_s=blocked_s, is_snapshot=True))
 
 
 def _said(error: OSError) -> str:
@@ -108,6 +108,6 @@ async def retry_while_disk_full(
             if error.errno not in _FULL:
                 raise
             if not is_known:
-                emit(SyncerBlocked, waiting=0, reason=str(error.strerror))
+                emit(SyncerBlocked(waiting=0, reason=str(error.strerror)))
             is_known = True
             await sleep(_START_AGAIN_S)

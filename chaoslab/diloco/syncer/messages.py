@@ -10,7 +10,7 @@ and `wire.proto` describes every field.
 
 from collections.abc import Iterator, Sequence
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import MembershipFields
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Contribution,
@@ -113,6 +113,6 @@ def communicator(action: Form | Dissolve) -> Iterator[pb.ToLearner]:
         yield pb.ToLearner(epoch=member.epoch, communicator=order)
 
 
-def identity(member: Member | Contribution) -> dict[str, Json]:
+def identity(member: Member | Contribution) -> MembershipFields:
     """Learner, incarnation and epoch of a member or contribution, for events."""
     return {"learner": member.learner, "incarnation": member.incarnation, "epoch": member.epoch}

@@ -7,9 +7,8 @@ Signals and test hooks are handled here, what learners send in `syncer`.
 
 import signal
 from collections.abc import Sequence
-from functools import partial
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import NodeFields
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import now_s, say
 from chaoslab.diloco.node.health import HealthFile
@@ -45,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SyncerStore(options.directory / "state", durable=not options.not_durable),
         snapshots=options.snapshots,
     )
-    about: dict[str, Json] = {"node": options.name, "incarnation": options.incarnation}
+    about: NodeFields = {
+        "node": options.name, "learner": "", "incarnation": options.incarnation,
+    }  # fmt: skip
     phases = Phases(say, about)
     work = Work(hub.arrivals.wake)
 
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: syncer.end(ASKED))
     hooks = Hooks()
     phases.register(hooks)
-    hooks.on("clock", Clocks(partial(say, **about)).apply_hook)
+    hooks.on("clock", Clocks(say, about).apply_hook)
     if options.test_hooks:
         hooks.listen()
     address = listen(hub, address_file)

@@ -10,7 +10,6 @@ For the syncer's main thread, which only reads headers: what takes long is done 
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict
 
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.protocol import PushRefusal
@@ -101,11 +100,19 @@ class PushHandler:
         else:
             self._syncer_state.pushes.keep(offer.round, epoch, found)
             self._emit(
-                PushAccepted,
-                **messages.identity(member),
-                **asdict(offer),
-                norm=found.norm,
-                payload_bytes=found.payload_bytes,
+                PushAccepted(
+                    **messages.identity(member),
+                    round=offer.round,
+                    fragment=offer.fragment,
+                    base_version=offer.base_version,
+                    step=offer.step,
+                    c_steps=offer.c_steps,
+                    c_tokens=offer.c_tokens,
+                    tokens_from=offer.tokens_from,
+                    tokens_to=offer.tokens_to,
+                    norm=found.norm,
+                    payload_bytes=found.payload_bytes,
+                )
             )
             self._policy.accept(self._now(), epoch, offer)
         if not self._examined[session] and session in self._ending:

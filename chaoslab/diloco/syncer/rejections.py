@@ -20,9 +20,8 @@ class Rejections:
     def hello(self, hello: pb.Hello, reason: str) -> None:
         """Count and report a learner that was not admitted."""
         self.totals[PushRefusal.HELLO.value] += 1
-        self._emit(
-            MemberRefused, learner=hello.learner, incarnation=hello.incarnation, reason=reason
-        )
+        refused = MemberRefused(learner=hello.learner, incarnation=hello.incarnation, reason=reason)
+        self._emit(refused)
 
     def push(
         self,
@@ -40,13 +39,14 @@ class Rejections:
         self.totals[refusal.value] += 1
         known_epoch = member.epoch if member else 0
         self._emit(
-            PushRejected,
-            learner=member.learner if member else "",
-            incarnation=member.incarnation if member else 0,
-            epoch=known_epoch if epoch is None else epoch,
-            round=offer.round if offer else 0,
-            fragment=offer.fragment if offer else -1,
-            c_tokens=offer.c_tokens if offer else 0,
-            reason=refusal,
-            detail=detail,
+            PushRejected(
+                learner=member.learner if member else "",
+                incarnation=member.incarnation if member else 0,
+                epoch=known_epoch if epoch is None else epoch,
+                round=offer.round if offer else 0,
+                fragment=offer.fragment if offer else -1,
+                c_tokens=offer.c_tokens if offer else 0,
+                reason=refusal,
+                detail=detail,
+            )
         )

@@ -22,7 +22,6 @@ Messages of one session are handled in order, except that its end waits for its 
 import math
 from collections.abc import Callable
 
-from chaoslab.core.payloads import RoundMerged, StreamRefused, SyncerFinal, SyncerReady
 from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.health import HealthFile
@@ -104,17 +103,9 @@ class Syncer:
 
     async def run(self, address: str) -> None:
         """Serve until training has ended and all learners have left, or `DRAIN_S` later."""
-        self._emit(
-            SyncerReady,
-            address=address,
-            rounds=self.policy.rounds.merged,
-            committed_tokens=self.policy.committed_tokens,
-            is_recovered=self._syncer_state.is_seeded,
-            last_epoch=self.policy.membership.last_epoch,
-            **self._syncer_state.state_data(self.policy),
-        )
+        self._emit(self._syncer_state.ready(self.policy, address))
         if self._last_merge is not None:
-            self._emit(RoundMerged, **self._last_merge)
+            self._emit(self._last_merge)
         try:
             while not self._executor.is_over():
                 await self._turn()
@@ -125,14 +116,14 @@ class Syncer:
             lambda: self._syncer_state.last_snapshot(self.policy), tries=_LAST_TRIES
         )
         self._report_refusals(math.inf)
-        self._emit(
-            SyncerFinal,
-            **self._syncer_state.final(self.policy),
+        final = self._syncer_state.final(
+            self.policy,
             rejected=self._rejections.totals,
             turned_away=self._hub.refusals.totals,
             reason=self._executor.reason,
             was_asked=self._executor.reason == self._asked,
         )
+        self._emit(final)
 
     async def _turn(self) -> None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
@@ -249,8 +240,8 @@ class Syncer:
     # ------------------------------------------------------------ helpers
 
     def _report_refusals(self, now_s: float) -> None:
-        for line in self._hub.refusals.due(now_s):
-            self._emit(StreamRefused, **line)
+        for refused in self._hub.refusals.due(now_s):
+            self._emit(refused)
 
     def _refuse_hello(self, session: int, hello: pb.Hello, reason: str) -> None:
         self._rejections.hello(hello, reason)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from chaoslab.core.events import Json
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.arrays.threads import Threads
 from chaoslab.diloco.model.codec import decode, digest, digest_decoded, encode
@@ -213,14 +212,14 @@ class SyncerState(TrainingState):
                 self._folder, tensors=tensors, round=round_, committed_tokens=committed_tokens
             )
 
-    def _momentum_digests(self) -> dict[str, Json]:
+    def _momentum_digests(self) -> dict[str, str]:
         states = sorted(self._states.items())
         return {str(index): digest(state.momentum) for index, state in states}
 
-    def _stored(self) -> dict[str, Json]:
+    def _stored_digests(self) -> tuple[dict[str, str], dict[str, str]]:
         stored = self._store.load()
-        digests: dict[str, Json] = {}
-        momenta: dict[str, Json] = {}
+        digests: dict[str, str] = {}
+        momenta: dict[str, str] = {}
         for index, tensors in stored.fragments.items() if stored else ():
             fragment = self._layout.fragments[index]
             theta = fragment.flatten(tensors.theta)
@@ -228,7 +227,7 @@ class SyncerState(TrainingState):
                 encode(theta, self._codec), fragment.size, self._codec
             )
             momenta[str(index)] = digest(fragment.flatten(tensors.momentum))
-        return {"stored_digests": digests, "stored_momentum_digests": momenta}
+        return digests, momenta
 
 
 def _tensors(fragment: Fragment, state: OuterState) -> Tensors:

@@ -16,10 +16,10 @@ thread, with what is published.
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import Contributor, RoundMerged, SyncerFinal, SyncerReady, by_fragment
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.node.snapshot_schedule import SnapshotSchedule
 from chaoslab.diloco.settings import Settings
@@ -200,12 +200,12 @@ class TrainingState(ABC):
         """Take up the values of an earlier process."""
 
     @abstractmethod
-    def _momentum_digests(self) -> dict[str, Json]:
+    def _momentum_digests(self) -> dict[str, str]:
         """Digest of each fragment's outer momentum."""
 
     @abstractmethod
-    def _stored(self) -> dict[str, Json]:
-        """Digests of what is on disk: publications and momentum."""
+    def _stored_digests(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Digests of what is on disk: of each fragment, and of its momentum."""
 
     @abstractmethod
     def _write_snapshot(self, *, committed_tokens: int, round_: int) -> None:
@@ -213,11 +213,11 @@ class TrainingState(ABC):
 
     # ------------------------------------------------------------ the disk
 
-    def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
+    def restore(self, policy: Policy, now_s: float) -> RoundMerged | None:
         """Continue from the state that an earlier process committed, if there is any. CorruptState.
 
-        Returns the data of `round.merged` for the last merge, if there is one: the earlier process
-        may have ended before it reported it.
+        Returns the report of the last merge, if there is one: the earlier process may have ended
+        before it made it.
         """
         stored = self._disk.load()
         self._reserved = restore_policy(policy, stored, self._disk.reserved(), now_s)
@@ -235,8 +235,8 @@ class TrainingState(ABC):
         if not last.version:
             return None
         publication = replace(self._published[last.fragment], round=last.round)
-        merged = self.merge_data(publication, last.contributors, policy.rounds.fragment_tokens)
-        return {**merged, "is_restated": True}
+        merged = self.merged(publication, last.contributors, policy.rounds.fragment_tokens)
+        return replace(merged, is_restated=True)
 
     def due_reservation(self, policy: Policy) -> Reserved | None:
         """Numbers to reserve now, so that none is assigned twice; None while enough are left."""
@@ -297,43 +297,82 @@ class TrainingState(ABC):
         """Versions that are on disk and may be published; the policy may be ahead of them."""
         return tuple(publication.version for publication in self.publications())
 
-    # ------------------------------------------------------------ data of events
+    # ------------------------------------------------------------ events
 
-    def state_data(self, policy: Policy) -> dict[str, Json]:
-        """Data of `syncer.ready`: versions and digests of its state; empty for a new training."""
-        return {
-            "versions": {str(index): version for index, version in enumerate(policy.versions)},
-            "digests": {str(p.fragment): p.digest for p in self.publications()},
-            "momentum_digests": self._momentum_digests(),
-        }
+    def ready(self, policy: Policy, address: str) -> SyncerReady:
+        """Report of the state that it starts with."""
+        return SyncerReady(
+            address=address,
+            rounds=policy.rounds.merged,
+            committed_tokens=policy.committed_tokens,
+            is_recovered=self.is_seeded,
+            last_epoch=policy.membership.last_epoch,
+            versions=by_fragment(policy.versions),
+            digests=self._digests(),
+            momentum_digests=self._momentum_digests(),
+        )
 
-    def merge_data(
+    def merged(
         self, publication: Publication, contributions: Iterable[Contribution], fragment_tokens: int
-    ) -> dict[str, Json]:
-        """Data of `round.merged`, without what only the process that merged knows.
+    ) -> RoundMerged:
+        """Report of a merge, without what only the process that merged knows.
 
         `fragment_tokens`: sum of the contributors' c_tokens over all merges up to this one.
         """
-        return {
-            "round": publication.round,
-            "fragment": publication.fragment,
-            "version": publication.version,
-            "base_version": publication.version - 1,
-            "contributors": [asdict(contribution) for contribution in contributions],
-            "committed_tokens": fragment_tokens / self._settings.fragments,
-            "digest": publication.digest,
-            "momentum_digest": publication.momentum_digest,
-        }
+        return RoundMerged(
+            round=publication.round,
+            fragment=publication.fragment,
+            version=publication.version,
+            base_version=publication.version - 1,
+            contributors=tuple(map(_contributor, contributions)),
+            committed_tokens=fragment_tokens / self._settings.fragments,
+            digest=publication.digest,
+            momentum_digest=publication.momentum_digest,
+        )
 
-    def final(self, policy: Policy) -> dict[str, Json]:
-        """Data of `syncer.final`; the stored digests are of what is read back from disk."""
-        return {
-            "rounds": policy.rounds.merged,
-            **self.state_data(policy),
-            **self._stored(),
-            "committed_tokens": policy.committed_tokens,
-        }
+    def final(
+        self,
+        policy: Policy,
+        *,
+        rejected: Mapping[str, int],
+        turned_away: Mapping[str, int],
+        reason: str,
+        was_asked: bool,
+    ) -> SyncerFinal:
+        """Final account; the stored digests are of what is read back from disk."""
+        stored, stored_momentum = self._stored_digests()
+        return SyncerFinal(
+            rounds=policy.rounds.merged,
+            versions=by_fragment(policy.versions),
+            digests=self._digests(),
+            momentum_digests=self._momentum_digests(),
+            stored_digests=stored,
+            stored_momentum_digests=stored_momentum,
+            committed_tokens=policy.committed_tokens,
+            rejected=rejected,
+            turned_away=turned_away,
+            reason=reason,
+            was_asked=was_asked,
+        )
+
+    def _digests(self) -> dict[str, str]:
+        return {str(one.fragment): one.digest for one in self.publications()}
 
     def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
         for given in contributions:
             self.committed[given.learner, given.incarnation, fragment] += given.c_tokens
+
+
+def _contributor(given: Contribution) -> Contributor:
+    return Contributor(
+        learner=given.learner,
+        incarnation=given.incarnation,
+        epoch=given.epoch,
+        step=given.step,
+        c_steps=given.c_steps,
+        c_tokens=given.c_tokens,
+        weight=given.weight,
+        tokens_from=given.tokens_from,
+        tokens_to=given.tokens_to,
+        cosine=given.cosine,
+    )

@@ -8,11 +8,9 @@ A link is reported from its learner's first hello until the syncer ends, also wh
 stream: then the report says for how long it has been silent.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import MEASURE_S, PING_S, Meter, Periodic
+from chaoslab.core.link_meter import MEASURE_S, NOTHING_QUEUED, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LinkMeasured
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer.sessions import Streams
@@ -58,12 +56,10 @@ class Uplinks:
 
     def _report(self, learner: str, uplink: _Uplink) -> None:
         pings = self._hub.pings(uplink.session)
-        queue: Mapping[str, Json] = pings.queue if pings else {"queued": 0, "queued_bytes": 0}
-        self._emit(
-            LinkMeasured,
-            learner=learner,
-            incarnation=uplink.incarnation,
+        measured = LinkMeasured.of(
+            uplink.meter.read(),
+            {"learner": learner, "incarnation": uplink.incarnation},
             direction="up",
-            **uplink.meter.read().data(),
-            **queue,
+            queued=pings.queue if pings else NOTHING_QUEUED,
         )
+        self._emit(measured)

@@ -15,10 +15,11 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import StreamRefused
 from chaoslab.diloco.node.files import flush_folder
 
 _EVERY_S = 5.0
@@ -127,7 +128,7 @@ class Refusals:
     def __init__(self) -> None:
         self._totals: Counter[str] = Counter()
         self._unreported: Counter[RefusalReason] = Counter()
-        self._latest: dict[RefusalReason, Mapping[str, str]] = {}
+        self._latest: dict[RefusalReason, StreamRefused] = {}
         self._reported_s: dict[RefusalReason, float] = {}
         self._lock = threading.Lock()
 
@@ -144,16 +145,21 @@ class Refusals:
         with self._lock:
             self._totals[reason.value] += 1
             self._unreported[reason] += 1
-            claimed = claimed[:_CLAIM_CHARACTERS]
-            self._latest[reason] = {"peer": peer, "claimed": claimed, "known_as": known_as}
+            self._latest[reason] = StreamRefused(
+                reason=reason.value,
+                peer=peer,
+                claimed=claimed[:_CLAIM_CHARACTERS],
+                known_as=known_as,
+                count=1,
+            )
 
-    def due(self, now_s: float) -> list[Mapping[str, Json]]:
-        """Data of the `stream.refused` events due: at most one per reason every `_EVERY_S` s."""
-        lines: list[Mapping[str, Json]] = []
+    def due(self, now_s: float) -> list[StreamRefused]:
+        """Reports that are due: at most one per reason every `_EVERY_S` s."""
+        lines: list[StreamRefused] = []
         with self._lock:
             for reason, count in list(self._unreported.items()):
                 if now_s - self._reported_s.get(reason, -_EVERY_S) >= _EVERY_S:
                     self._reported_s[reason] = now_s
                     del self._unreported[reason]
-                    lines.append({"reason": reason.value, "count": count, **self._latest[reason]})
+                    lines.append(replace(self._latest[reason], count=count))
         return lines

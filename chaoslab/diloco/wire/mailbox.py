@@ -12,12 +12,11 @@ import queue
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import Meter
+from chaoslab.core.link_meter import Meter, Queued
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 T = TypeVar("T")
@@ -175,8 +174,8 @@ class StreamPings(Protocol):
         ...
 
     @property
-    def queue(self) -> Mapping[str, Json]:
-        """What waits to be sent, as `link.measured` says it."""
+    def queue(self) -> Queued:
+        """What waits to be sent."""
         ...
 
     def ping(self) -> None:

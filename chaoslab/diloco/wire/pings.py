@@ -9,11 +9,9 @@ holds one of each.
 """
 
 import math
-from collections.abc import Mapping
 from typing import Generic
 
-from chaoslab.core.events import Json
-from chaoslab.core.link_meter import Meter, PayloadTimer
+from chaoslab.core.link_meter import Meter, PayloadTimer, Queued
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.mailbox import M, Outbox
@@ -39,8 +37,8 @@ class Pings(Generic[M]):
         self.timer.meter = meter
 
     @property
-    def queue(self) -> Mapping[str, Json]:
-        """Data of `link.measured` about the outbox."""
+    def queue(self) -> Queued:
+        """What waits in the outbox."""
         return {"queued": sum(self._outbox.waiting), "queued_bytes": self._outbox.waiting_bytes}
 
     def ping(self) -> None:

@@ -10,14 +10,13 @@ refused.
 """
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import StressCounts
 from chaoslab.core.units import plural
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import labels
@@ -146,7 +145,7 @@ class Starved(_Limited):
                 self.life.limit(replace(self.life.limits, memory_bytes=lower))
                 return
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Whether it was killed out of memory, by the engine's word."""
         return {"oom_kills": int(self.life.was_out_of_memory)}
 
@@ -213,12 +212,12 @@ class Beside(StressDriver):
             raise FleetError(f"container {self._name} does not read its standard input") from error
         _ = self._meter.usage  # from now on
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Its usage by the engine's report, and the free memory of the machine."""
         used = self._meter.usage
         if used is None:
             return {}
-        counts: dict[str, Json] = {
+        counts: StressCounts = {
             "cpu_s": round(used.cpu_s, 3),
             "rss_bytes": used.memory_bytes,
         }

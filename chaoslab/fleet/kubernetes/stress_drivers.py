@@ -8,12 +8,11 @@ A container has one limit of memory and one of CPU time, so two stressors of one
 are refused.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from chaoslab.core.ended import unless_ended
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import StressCounts
 from chaoslab.fleet.kubernetes import memory_filler, names, scripts
 from chaoslab.fleet.kubernetes.cpu_limit import CpuLimit, await_resized, limit_of, resize
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
@@ -84,7 +83,7 @@ class Quota(CpuShare):
         life, asked = self.life, self._asked
         unless_ended(lambda: resize(life.cluster, life.pod, asked), lambda: life.has_exited)
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Its share, and the time for which the kernel throttled its threads, in total."""
         now, found = self._count(), super().counts()
         if now is None or self._before is None:
@@ -126,7 +125,7 @@ class Filled(StressDriver):
         self.life.open_undo(names.RELIEVE_POD)
         self.life.execute(words)
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Whether it was killed out of memory, by the cluster's word."""
         return {"oom_kills": int(self.life.was_out_of_memory)}
 

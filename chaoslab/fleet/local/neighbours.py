@@ -10,14 +10,14 @@ and a process that occupies memory is the first that the kernel kills without it
 survives the run.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import StressCounts
 from chaoslab.core.units import plural
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
@@ -72,7 +72,7 @@ class Beside(StressDriver):
         for one in self._processes:
             one.ask(1.0)
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Their usage and occupied memory, and the free memory of the machine."""
         seen = [one.look() for one in self._processes]
         return {
@@ -126,7 +126,7 @@ class SharedLimit(StressDriver):
         for eater in self._eaters:
             eater.ask(1.0)
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Number of processes that the kernel has killed in it."""
         return {"oom_kills": self._own.group.oom_kills} if self._own.is_there else {}
 

@@ -8,10 +8,9 @@ The first two cut CPU time, so they do nothing to a chip that is no CPU; there t
 """
 
 import signal
-from collections.abc import Mapping
 
 from chaoslab.core import process_tree
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import StressCounts
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalProcess
@@ -49,7 +48,7 @@ class Quota(CpuShare):
     def _apply(self) -> None:
         self._own.group.limit_cpu(self._cores)
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         """Its share, and the time for which the kernel throttled its threads, in total."""
         return {**super().counts(), "throttled_s": round(self._own.group.throttled_s, 3)}
 

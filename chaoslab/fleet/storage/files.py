@@ -10,14 +10,12 @@ Faults decide when, and on which nodes.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation, Payload, read
 from chaoslab.core.payloads import (
-    LostFile,
     StorageDamaged,
     StorageFilled,
     StorageFreed,
@@ -101,23 +99,31 @@ class Storage:
         """Leave no room; FleetError for a node without a volume of its own."""
         if not self.has_volume:
             raise FleetError(f"{self._spec.name} was not given a volume of its own to be filled")
-        return self._told(StorageFilled(node=self._spec.name, **asdict(self._disk.fill())))
+        space = self._disk.fill()
+        filled = StorageFilled(
+            node=self._spec.name, total_bytes=space.total_bytes, free_bytes=space.free_bytes
+        )
+        return self._told(filled)
 
     def free(self) -> list[Observation]:
         """Give it room again; nothing for a node without a volume of its own."""
         if not self.has_volume:
             return []
-        return [self._told(StorageFreed(node=self._spec.name, **asdict(self._disk.free())))]
+        space = self._disk.free()
+        freed = StorageFreed(
+            node=self._spec.name, total_bytes=space.total_bytes, free_bytes=space.free_bytes
+        )
+        return [self._told(freed)]
 
     def cut_power(self) -> Observation:
         """Lose what was not flushed; FleetError for a node that was not started for that."""
         if not self._spec.loses_power:
             raise FleetError(f"{self._spec.name} was not given a disk whose power can be cut")
         cut = self._disk.cut_power()
-        lost = tuple(LostFile(**asdict(one)) for one in cut.lost)
-        return self._told(
-            StoragePowerLost(node=self._spec.name, refused=cut.refused, files=cut.files, lost=lost)
+        lost = StoragePowerLost(
+            node=self._spec.name, refused=cut.refused, files=cut.files, lost=cut.lost
         )
+        return self._told(lost)
 
     def _told(self, said: Payload) -> Observation:
         return Observation.of(self._spec.name, said)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from chaoslab.core.payloads import LostFile
 from chaoslab.fleet.storage.disk import system_call
 
 _SHUTDOWN = 0x8004587D
@@ -41,15 +42,6 @@ _EXTENDED = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """A file that was not after the power cut what it had been; None where there was none."""
-
-    file: str
-    bytes_before: int | None
-    bytes_after: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """Result of a power cut."""
 
@@ -57,7 +49,7 @@ class Cut:
     """Error of a write after it; None if it succeeded."""
     files: int
     """Number of files before."""
-    lost: tuple[Changed, ...]
+    lost: tuple[LostFile, ...]
 
 
 def why_not() -> str:
@@ -107,7 +99,7 @@ def cut(folder: Path) -> Cut:
         refused=refused,
         files=len(before),
         lost=tuple(
-            Changed(file=name, bytes_before=_size(before, name), bytes_after=_size(after, name))
+            LostFile(file=name, bytes_before=_size(before, name), bytes_after=_size(after, name))
             for name in changed
         ),
     )

@@ -13,15 +13,22 @@ own drivers.
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation, Payload
-from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved, NodeStressed
+from chaoslab.core.events import Kind, Observation, Payload
+from chaoslab.core.payloads import (
+    LearnerStep,
+    NodeCounted,
+    NodeRelieved,
+    NodeStressed,
+    StressCounts,
+    StressedFields,
+)
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.chores import taken_out
 from chaoslab.fleet.stressors import Slowness, Stressor
@@ -70,8 +77,8 @@ class StressDriver(ABC):
     def tick(self) -> None:  # noqa: B027 - most stand by themselves
         """Called many times a second."""
 
-    def counts(self) -> Mapping[str, Json]:
-        """Measurements of its own; each key ends in its unit."""
+    def counts(self) -> StressCounts:
+        """Measurements of its own."""
         return {}
 
     @property
@@ -171,7 +178,7 @@ class StressRegistry(Generic[LifeT]):
                 del self._active[key]
                 raise
         how, settings = stress.driver.mechanism, asdict(stressor)
-        self._say(NodeStressed, key, stress, mechanism=how, settings=settings)
+        self._say(NodeStressed(**_about(key, stress), mechanism=how, settings=settings))
 
     def relieve(self, name: str, injection: str) -> None:
         """End it, if it is applied. FleetError says what could not be ended."""
@@ -181,7 +188,7 @@ class StressRegistry(Generic[LifeT]):
             stress.driver.end()
             del self._active[key]
             self._used.pop(name, None)  # another time begins
-            self._say(NodeRelieved, key, stress, because="")
+            self._say(NodeRelieved(**_about(key, stress), because=""))
 
     def relieve_all(self) -> list[str]:
         """End all stress; messages of what could not be ended."""
@@ -198,7 +205,7 @@ class StressRegistry(Generic[LifeT]):
         for key, stress in tuple(self._active.items()):
             is_there = key[0] == name and not stress.driver.is_broken
             if is_there and (counts := stress.driver.counts()):
-                self._say(NodeCounted, key, stress, **counts)
+                self._say(NodeCounted(**_about(key, stress), **counts))
 
     def hear(self, observations: Iterable[Observation]) -> None:
         """Take note of the step times that nodes report."""
@@ -233,7 +240,8 @@ class StressRegistry(Generic[LifeT]):
                 _steer(stress)
                 if stress.driver.is_broken and not stress.is_broken:
                     stress.is_broken = True
-                    self._say(NodeRelieved, key, stress, because="the stressor ended by itself")
+                    because = "the stressor ended by itself"
+                    self._say(NodeRelieved(**_about(key, stress), because=because))
 
     def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _ActiveStress[LifeT]:
         wish = Wish(
@@ -280,22 +288,17 @@ class StressRegistry(Generic[LifeT]):
             self._calm[name] = (after_s - before_s) / (to_s - from_s)
         return self._calm.get(name, 0.0)
 
-    def _say(
-        self,
-        kind: Callable[..., Payload],
-        key: tuple[str, str],
-        stress: _ActiveStress[LifeT],
-        /,
-        **facts: Json,
-    ) -> None:
-        said = kind(
-            node=key[0],
-            incarnation=stress.life.incarnation,
-            injection=key[1],
-            stressor=stress.kind,
-            **facts,
-        )
+    def _say(self, said: Payload) -> None:
         self._observations.append(Observation.of(HARNESS, said))
+
+
+def _about(key: tuple[str, str], stress: _ActiveStress[Any]) -> StressedFields:
+    return {
+        "node": key[0],
+        "incarnation": stress.life.incarnation,
+        "injection": key[1],
+        "stressor": stress.kind,
+    }
 
 
 def _factor(stressor: Stressor) -> float:

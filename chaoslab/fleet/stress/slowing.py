@@ -10,6 +10,7 @@ from typing import Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import StressCounts
 from chaoslab.fleet.stress.registry import StressDriver
 from chaoslab.fleet.stressors import Slowness
 
@@ -53,7 +54,7 @@ class CpuShare(StressDriver):
         self._correction = max(least, min(most, self._correction * correction))
         self._apply()
 
-    def counts(self) -> Mapping[str, Json]:
+    def counts(self) -> StressCounts:
         return {"cores": round(self._cores, 4)}
 
 

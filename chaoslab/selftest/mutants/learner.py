@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 from chaoslab.core.events import Json, Payload, encode, kind_of
 from chaoslab.core.link_meter import MEASURE_S
@@ -100,28 +99,28 @@ class FalseHanger(Learner):
 class FalseClock(Learner):
     """The other victim reports a fifth of its step times."""
 
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        if said is LearnerStep and flag("--name") == OTHER_VICTIM:
-            fields["step_s"] *= _FALSE_CLOCK_SHARE
-        super()._say(said, **fields)
+    def _say(self, said: Payload) -> None:
+        if isinstance(said, LearnerStep) and flag("--name") == OTHER_VICTIM:
+            said = replace(said, step_s=said.step_s * _FALSE_CLOCK_SHARE)
+        super()._say(said)
 
 
 class LosslessLearner(Learner):
     """A later incarnation of the victim reports a loss of 0."""
 
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        if said is LearnerStep and flag("--incarnation") != "1":
-            fields["loss"] = 0.0
-        super()._say(said, **fields)
+    def _say(self, said: Payload) -> None:
+        if isinstance(said, LearnerStep) and flag("--incarnation") != "1":
+            said = replace(said, loss=0.0)
+        super()._say(said)
 
 
 class MalformedLearner(Learner):
     """The victim prints ten events without any data after each event."""
 
-    def _say(self, said: type[Payload], /, **fields: Any) -> None:
-        super()._say(said, **fields)
+    def _say(self, said: Payload) -> None:
+        super()._say(said)
         for _ in range(10 if flag("--name") == VICTIM else 0):
-            print(encode({"kind": kind_of(said), "data": {}}), flush=True)  # noqa: T201
+            print(encode({"kind": kind_of(type(said)), "data": {}}), flush=True)  # noqa: T201
 
 
 # ---------------------------------------------------------------- what it trains on
@@ -198,7 +197,7 @@ class MuteMessenger(Messenger):
     """Answers pulls in its first incarnation only."""
 
     def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
-        if self._incarnation == 1:
+        if self.whose["incarnation"] == 1:
             super()._push(snapshot, pull)
 
 
@@ -209,7 +208,7 @@ class DecliningMessenger(Messenger):
 
     def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         self.answered += 1
-        if self._incarnation == 1 or self.answered <= _ANSWERS:
+        if self.whose["incarnation"] == 1 or self.answered <= _ANSWERS:
             super()._push(snapshot, pull)
 
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import AdoptedFields
 from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.joining import Joining
@@ -140,7 +140,7 @@ class StaleReplica(Replica):
         self._came_back = True
         self.init()
 
-    def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
+    def adopt(self, adoption: Adoption) -> AdoptedFields | None:
         told = super().adopt(adoption)
         if self._came_back and self.counters.tokens == 0:
             self.init()

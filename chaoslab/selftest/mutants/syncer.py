@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from chaoslab.core.events import Json
+from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.arrays.threads import INLINE, Threads
 from chaoslab.diloco.settings import Settings
@@ -258,7 +258,7 @@ class TwoFacedExecutor(ActionExecutor):
 class ForgetfulState(SyncerState):
     """Restores everything but the outer momentum."""
 
-    def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
+    def restore(self, policy: Policy, now_s: float) -> RoundMerged | None:
         last_merge = super().restore(policy, now_s)
         for index, state in self._states.items():
             self._states[index] = OuterState(state.theta, np.zeros_like(state.momentum))

@@ -9,14 +9,17 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.node.waits import run_now
 from tests.diloco.hand_learner import Told
+from tests.diloco.known import WHOSE
 
 
 class ToldStore(LearnerStore):
     """One that keeps what it says."""
 
     def __init__(self, directory: Path, *, fingerprint: str = "nano") -> None:
-        self.said = Told(is_whole=False)
-        super().__init__(directory, fingerprint=fingerprint, durable=False, emit=self.said.emit)
+        self.said = Told()
+        super().__init__(
+            directory, WHOSE, fingerprint=fingerprint, durable=False, emit=self.said.emit
+        )
 
 
 def saved(directory: Path, steps: int) -> list[Path]:
@@ -39,8 +42,8 @@ def found_in(directory: Path) -> tuple[int | None, list[str]]:
 
 @pytest.mark.parametrize("payload", [b"", b"\n", b"state\nwith lines\n", bytes(100_000)])
 def test_the_newest_comes_back_as_it_was(tmp_path: Path, payload: bytes) -> None:
-    run_now(LearnerStore(tmp_path).save(step=5, data_position=99, payload=payload))
-    newest = LearnerStore(tmp_path).load_newest()
+    run_now(LearnerStore(tmp_path, WHOSE).save(step=5, data_position=99, payload=payload))
+    newest = LearnerStore(tmp_path, WHOSE).load_newest()
     assert newest is not None
     assert (newest.step, newest.data_position, newest.payload) == (5, 99, payload)
 

@@ -58,7 +58,7 @@ def get(folder: Path, program: str = "doubles", name: str = "double", like=LIKE)
 def folder(tmp_path) -> Path:
     """A folder with the function in it."""
     function, store, result = get(tmp_path / "executables")
-    assert (function.traces, store.facts["compiled"], store.refused) == (1, 1, {})
+    assert (function.traces, store.compiled, store.refused) == (1, ["double"], {})
     assert result.tolist() == [2, 4, 6]
     return tmp_path / "executables"
 

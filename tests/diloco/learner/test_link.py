@@ -18,7 +18,7 @@ from chaoslab.diloco.wire.mailbox import Received
 from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
-from tests.diloco.known import TOKENS
+from tests.diloco.known import TOKENS, WHOSE
 
 NOBODY = "127.0.0.1:1"
 
@@ -28,7 +28,7 @@ class Caller:
 
     def __init__(self, address: str, *, limits: Limits | None = None) -> None:
         self.address, self.limits = address, limits
-        self.told = Told(is_whole=False)
+        self.told = Told()
         self.of = self.told.of
         self.heard: list[str] = []
         self.ends: list[str] = []
@@ -39,6 +39,7 @@ class Caller:
             LinkHandlers(
                 hello=self.hello, hear=self.hear, repeat=self.repeat, end=self.ends.append
             ),
+            whose=WHOSE,
             emit=self.told.emit,
             chance=random.Random(1),
         )

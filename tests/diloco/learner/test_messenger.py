@@ -31,13 +31,12 @@ class Trainer:
     """The training thread's end of a messenger, and what the messenger told the world."""
 
     def __init__(self, syncer: HandSyncer, *, incarnation: int = 1) -> None:
-        self.of = (told := Told(is_whole=False)).of
+        self.of = (told := Told()).of
         self.connections: list[Connection] = []
         self.inbox = Inbox()
         self.messenger = Messenger(
             lambda: self._connect(syncer.address),
-            learner="learner-0",
-            incarnation=incarnation,
+            whose={"learner": "learner-0", "incarnation": incarnation},
             payloads=ArrayPayloads(SPECS),
             emit=told.emit,
         )
@@ -256,7 +255,7 @@ def test_a_checkpoint_is_given_only_when_its_versions_have_been_seen(
     assert (list(checkpoint.versions), checkpoint.data_position) == ([2, 3], 109)
     assert payload == b"the state at step 9"
     (told,) = member.of(Kind.CHECKPOINT_GIVEN)
-    assert told == {"step": 9, "moments": "moments of the state at step 9"}
+    assert (told["step"], told["moments"]) == (9, "moments of the state at step 9")
     member.boundary(10, (2, 3), pack=pack)
     assert len(packed) == 1
 

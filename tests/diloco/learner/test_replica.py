@@ -10,6 +10,7 @@ from chaoslab.diloco.learner.exchange import Adoption
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica, Steps
 from chaoslab.diloco.model.fragments import Fragment, Layout, TensorSpec
+from tests.diloco.known import WHOSE
 
 TOKENS = 10
 LAYOUT = Layout((Fragment(0, (TensorSpec(name="w", shape=(1,), is_averaged=False),)),))
@@ -82,13 +83,10 @@ def trained(replica: Replica, steps: int) -> None:
         replica.step({})
 
 
-def columns(replica: Replica) -> tuple[object, ...]:
+def columns(replica: Replica) -> tuple[float, float, float]:
     """Committed, discarded and in flight."""
-    final = replica.final()
-    return tuple(
-        cast("dict[str, int]", final[column])["0"]
-        for column in ("committed", "discarded", "in_flight")
-    )
+    final = replica.final(WHOSE)
+    return final.committed["0"], final.discarded["0"], final.in_flight["0"]
 
 
 def test_going_back_gives_up_moments_and_keeps_count_of_the_tokens(replica: Replica) -> None:

@@ -1,12 +1,11 @@
 """The test hook on a learner's pushes: what is sent in place of an honest one, and what is said."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from chaoslab.core.events import Json, Payload
+from chaoslab.core.events import Payload
 from chaoslab.core.payloads import UpdateTampered
+from chaoslab.core.protocol import Corruption
 from chaoslab.diloco.learner.exchange import Outgoing
 from chaoslab.diloco.learner.payloads import changed
 from chaoslab.diloco.learner.tampering import Make, Tampering
@@ -14,6 +13,7 @@ from chaoslab.diloco.model.codec import decode, encode
 from chaoslab.diloco.model.encodings import Codec, NotFinite
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.wire import wire_pb2 as pb
+from tests.diloco.known import WHOSE
 
 VALUES: FloatArray = np.linspace(-1, 1, 300, dtype=np.float32)
 
@@ -26,12 +26,12 @@ class Hooked:
     """A learner's hook, and what it said."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, Json]] = []
-        self.tampering = Tampering(self._emit)
+        self.told: list[UpdateTampered] = []
+        self.tampering = Tampering(self._emit, WHOSE)
 
-    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
-        assert said is UpdateTampered
-        self.told.append(fields)
+    def _emit(self, said: Payload) -> None:
+        assert isinstance(said, UpdateTampered)
+        self.told.append(said)
 
     def send(
         self,
@@ -73,7 +73,7 @@ def test_a_nan_arrives_as_no_number_in_every_codec(codec: Codec) -> None:
     assert header == push()
     with pytest.raises(NotFinite):
         decode(payload(), VALUES.size, codec)
-    assert hooked.told == [{"round": 7, "fragment": 0, "how": "nan", "factor": None}]
+    assert hooked.told == [UpdateTampered(**WHOSE, round=7, fragment=0, how=Corruption.NAN)]
     assert np.isfinite(VALUES).all()
 
 
@@ -83,7 +83,7 @@ def test_a_scaled_push_is_larger_under_an_honest_header() -> None:
     (sent,) = hooked.send()
     assert sent[0] == push()
     assert received(sent) == pytest.approx(-1000 * VALUES, abs=5.0)
-    assert hooked.told[0]["factor"] == -1000
+    assert hooked.told[0].factor == -1000
 
 
 def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None:
@@ -97,7 +97,7 @@ def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None
     assert received(sent) == pytest.approx(VALUES, abs=0.01)
     (other,) = hooked.send(round_=10, fragment=1)
     assert other[0] == push(10, 1)
-    assert [(one["round"], one["how"]) for one in hooked.told] == [(9, "stale")]
+    assert [(one.round, one.how) for one in hooked.told] == [(9, "stale")]
 
 
 def test_a_push_on_the_version_of_the_first_one_is_not_stale_and_goes_as_it_is() -> None:
@@ -116,8 +116,8 @@ def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:
     """The word to let go may come from another thread between any two lines."""
 
     class LetGoInMidPush(Hooked):
-        def _emit(self, said: type[Payload], /, **fields: Any) -> None:
-            super()._emit(said, **fields)
+        def _emit(self, said: Payload) -> None:
+            super()._emit(said)
             self.tampering.apply_hook({})
 
     hooked = LetGoInMidPush()

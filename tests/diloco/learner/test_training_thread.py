@@ -34,7 +34,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
-from tests.diloco.known import TOKENS
+from tests.diloco.known import NODE, TOKENS, WHOSE
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -104,23 +104,24 @@ class RunningLearner:
     """A learner in a thread, what it printed, and how it ended."""
 
     def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
-        told = Told(is_whole=False)
+        told = Told()
         self.of, self.waits_for = told.of, told.wait
         self.error: Exception | None = None
         self.pace = Pace()
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
-            learner="learner-0", incarnation=1, emit=told.emit,
+            whose=WHOSE, emit=told.emit,
             payloads=ArrayPayloads(model.inner.specs),
         )  # fmt: skip
         self.learner = Learner(
             Replica(model.inner, model.task.tokens_per_batch, self.pace, seed=5), self.messenger,
             store=LearnerStore(
-                folder, durable=False, moments_digest=model.inner.moments_digest, emit=told.emit
+                folder, WHOSE, durable=False, emit=told.emit,
+                moments_digest=model.inner.moments_digest,
             ),
             shard=Shard(0, partial(model.task.batches, 0, 1, 5)),
             save_every_s=3600.0, emit=told.emit,
-            phases=Phases(told.emit, {}),
+            phases=Phases(told.emit, NODE),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self.messenger.start()
@@ -263,7 +264,7 @@ def test_without_a_donor_a_rejoiner_goes_on_with_the_moments_of_its_own_checkpoi
     syncer: HandSyncer, learner: RunningLearner, model: Model, tmp_path: Path
 ) -> None:
     own = model.trained()
-    run_now(LearnerStore(tmp_path, durable=False).save(step=2, data_position=2, payload=own))
+    run_now(LearnerStore(tmp_path, WHOSE, durable=False).save(step=2, data_position=2, payload=own))
     learner.start()
     syncer.admit("syncer", step=50)
     for fragment in range(2):
@@ -371,7 +372,7 @@ def test_a_learner_keeps_a_share_of_the_work_since_its_last_adoption_and_counts_
     assert not replica.snapshot().delta(0).any(), "without another step there is nothing to keep"
     replica.forget_own_work()
     values = [model.all_of(0, 0.5), model.all_of(1, 0.125)]
-    assert replica.final()["digests"] == {str(p): digest(of) for p, of in enumerate(values)}
+    assert replica.final(WHOSE).digests == {str(p): digest(of) for p, of in enumerate(values)}
 
 
 @pytest.mark.parametrize("has_checkpoint", [False, True])
@@ -512,6 +513,6 @@ def test_who_is_asked_to_leave_keeps_a_checkpoint_and_says_goodbye(
     goodbye, _ = syncer.hear("goodbye")
     assert goodbye.reason == "asked"
     left = learner.waits_for(Kind.LEARNER_LEFT)
-    newest = LearnerStore(tmp_path).load_newest()
+    newest = LearnerStore(tmp_path, WHOSE).load_newest()
     assert newest is not None
     assert newest.step == left["step"]

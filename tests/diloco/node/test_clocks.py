@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from chaoslab.core.payloads import ClockRead
 from chaoslab.diloco.node import clocks
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.hooks import Hooks
+from tests.diloco.known import NODE
 
 WALL_S, MONOTONIC_S = 1_800_000_000.0, 50.0
 
@@ -24,14 +24,14 @@ class Hooked:
         self.told: list[tuple[float, float]] = []
         monkeypatch.setattr(clocks, "_REAL_WALL_NS", lambda: self._ns(WALL_S))
         monkeypatch.setattr(clocks, "_REAL_MONOTONIC_NS", lambda: self._ns(MONOTONIC_S))
-        self.clocks = Clocks(self._emit)
+        self.clocks = Clocks(self._emit, NODE)
 
     def _ns(self, began_s: float) -> int:
         return round((began_s + self.passed_s) * 1e9)
 
-    def _emit(self, said: type[Payload], /, **fields: Any) -> None:
-        assert said is ClockRead
-        self.told.append((fields["wall_s"], fields["monotonic_s"]))
+    def _emit(self, said: Payload) -> None:
+        assert isinstance(said, ClockRead)
+        self.told.append((said.wall_s, said.monotonic_s))
 
     def reads(self) -> tuple[float, float]:
         """What code of the process reads: seconds of the wall clock and of the monotonic one."""

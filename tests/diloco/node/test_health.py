@@ -8,6 +8,7 @@ from chaoslab.core.events import Payload
 from chaoslab.core.payloads import CheckpointSaved, LearnerStep
 from chaoslab.diloco.node import health
 from chaoslab.diloco.node.health import HealthFile
+from tests.diloco.known import WHOSE
 
 
 @pytest.fixture
@@ -39,11 +40,15 @@ def test_a_file_that_cannot_be_touched_stops_nobody(tmp_path: Path) -> None:
     HealthFile(tmp_path / "no" / "such" / "folder").touch()
 
 
-@pytest.mark.parametrize(("payload", "touches"), [(LearnerStep, True), (CheckpointSaved, False)])
+STEPPED = LearnerStep(**WHOSE, epoch=1, step=1, step_s=0.1, loss=None, tokens=9, data_position=1)
+SAVED = CheckpointSaved(**WHOSE, file="1", step=0, bytes=9, took_s=0.1)
+
+
+@pytest.mark.parametrize(("said", "touches"), [(STEPPED, True), (SAVED, False)])
 def test_a_learner_is_healthy_when_it_steps_and_not_because_it_speaks(
-    file: Path, payload: type[Payload], touches: bool
+    file: Path, said: Payload, touches: bool
 ) -> None:
-    emitted = []
-    HealthFile(file).touched_by(lambda said, **_: emitted.append(said))(payload)
-    assert emitted == [payload]
+    emitted = list[Payload]()
+    HealthFile(file).touched_by(emitted.append)(said)
+    assert emitted == [said]
     assert file.exists() is touches

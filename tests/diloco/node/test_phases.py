@@ -13,6 +13,7 @@ from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.node.waits import run_now
 from tests.diloco.hand_learner import Told
+from tests.diloco.known import NODE
 
 PATIENCE_S = 60.0
 
@@ -23,7 +24,7 @@ class Node:
     def __init__(self) -> None:
         self.told = Told()
         self.hooks = Hooks()
-        self.phases = Phases(self.told.emit, {"node": "syncer"})
+        self.phases = Phases(self.told.emit, NODE)
         self.phases.register(self.hooks)
 
     def ask(self, do: str, **facts: object) -> None:
@@ -50,7 +51,7 @@ def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
     run_now(node.phases.reach(Phase.WRITTEN, round=4, fragment=0))
     assert node.told.of(Kind.PHASE_REACHED) == [
         {
-            "node": "syncer",
+            **NODE,
             "phase": "written",
             "round": 3,
             "fragment": 1,

@@ -3,9 +3,9 @@
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
-from chaoslab.core.events import Payload
+from chaoslab.diloco.node.events import silent
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
@@ -21,6 +21,7 @@ from chaoslab.diloco.syncer.training_state import (
     Update,
 )
 from chaoslab.diloco.syncer.work import Work
+from tests.diloco.known import NODE
 from tests.diloco.syncer.test_work import finish, new_inbox
 
 TOO_EARLY_S = 0.05
@@ -77,12 +78,10 @@ def begun(
         if given is not None:
             given.extend(action.contributions)
 
-    def emit(said: type[Payload], /, **fields: Any) -> None: ...
-
     commits = Commits(
         Policy(Settings(learners=("learner-0",))), cast("TrainingState", disk), work,
-        DiskWrites(work, emit=emit, now=lambda: 0.0),
-        announce=announce, phases=Phases(emit, {}), emit=emit, now=lambda: 0.0,
+        DiskWrites(work, emit=silent, now=lambda: 0.0),
+        announce=announce, phases=Phases(silent, NODE), emit=silent, now=lambda: 0.0,
     )  # fmt: skip
     for fragment in (0, 1):
         commits.add(merge_of(fragment))

@@ -89,7 +89,7 @@ def test_a_training_begins_once_the_disk_accepts_its_first_state(tmp_path: Path,
     with running_syncer(tmp_path) as syncer:
         (tmp_path / "state" / part).mkdir()
         learner = handed_in(syncer)
-        assert "is_snapshot" not in syncer.told.wait(Kind.SYNCER_BLOCKED)
+        assert not syncer.told.wait(Kind.SYNCER_BLOCKED)["is_snapshot"]
         assert SyncerStore(tmp_path / "state").load() is None
         (tmp_path / "state" / part).rmdir()
         syncer.told.wait(Kind.SYNCER_FREED)

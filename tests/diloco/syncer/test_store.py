@@ -234,8 +234,9 @@ def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path)
     policy = Policy(rules)
     syncer_state.restore(policy, 0.0)
     (fragment,) = Layout.balance(specs, 1).fragments
-    momentum_digests = syncer_state.state_data(policy)["momentum_digests"]
-    assert momentum_digests == {"0": digest(fragment.flatten(momentum))}
+    assert syncer_state.ready(policy, "here").momentum_digests == {
+        "0": digest(fragment.flatten(momentum))
+    }
 
 
 # ---------------------------------------------------------------- damage

@@ -56,8 +56,8 @@ def test_a_flood_of_strangers_is_counted_and_said_in_few_lines() -> None:
         away.note(RefusalReason.NO_TOKEN, f"peer-{number}", claimed="x" * 1000)
         lines += away.due(number / 100)
     lines += away.due(float("inf"))
-    assert sum(int(str(line["count"])) for line in lines) == 1000
+    assert sum(line.count for line in lines) == 1000
     assert len(lines) == 3, "at 0 s, at 5 s, and at the end"
-    assert len(str(lines[-1]["claimed"])) == 64
+    assert len(lines[-1].claimed) == 64
     assert away.totals == {"no_token": 1000}
     assert away.due(float("inf")) == []

@@ -6,7 +6,7 @@ from chaoslab.core.link_meter import Meter
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Outbox
 from chaoslab.diloco.wire.pings import Pings
-from tests.core.test_link_meter import Time
+from tests.core.test_link_meter import Time, said
 
 
 class End:
@@ -43,9 +43,9 @@ def test_a_round_trip_is_what_the_link_took_and_not_what_the_ends_did() -> None:
     pong = syncer.leaves()
     learner.time.now_s += 0.1
     assert learner.pings.handle(pong)
-    data = learner.meter.read().data()
-    assert data["rtt_s"] == 0.3
-    assert (data["pings_sent"], data["pings_answered"]) == (1, 1)
+    data = said(learner.meter.read())
+    assert data.rtt_s == 0.3
+    assert (data.pings_sent, data.pings_answered) == (1, 1)
     assert syncer.meter.read().rtts_s == deque()
 
 

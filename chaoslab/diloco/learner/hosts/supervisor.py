@@ -23,12 +23,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from chaoslab.core.events import Json
-from chaoslab.core.payloads import HostLost, HostStarted
+from chaoslab.core.payloads import HostLost, HostStarted, LifeFields
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST, SECRET, SUPERVISOR
 from chaoslab.diloco.node.ending import end_by
 from chaoslab.diloco.node.events import say
@@ -65,7 +64,7 @@ def supervised(arguments: Sequence[str] | None = None) -> int | None:
     return Supervisor(
         [*arguments, "--incarnation", str(incarnation)],
         hosts=options.hosts,
-        about={"learner": options.name, "incarnation": incarnation},
+        whose={"learner": options.name, "incarnation": incarnation},
         hears=options.test_hooks,
     ).run()
 
@@ -74,10 +73,10 @@ class Supervisor:
     """The processes of one learner. `run` starts them and returns, or dies, as the learner ends."""
 
     def __init__(
-        self, arguments: Sequence[str], *, hosts: int, about: Mapping[str, Json], hears: bool
+        self, arguments: Sequence[str], *, hosts: int, whose: LifeFields, hears: bool
     ) -> None:
-        """`about`: data that every event carries. `hears`: test hooks come on standard input."""
-        self._about, self._hears = about, hears
+        """`whose`: learner and incarnation. `hears`: test hooks come on standard input."""
+        self._whose, self._hears = whose, hears
         self._asked: dict[int, int] = {}
         """Signals that test hooks asked for, by host."""
         for hook in _HOOKS:
@@ -101,7 +100,7 @@ class Supervisor:
     def run(self) -> int:
         """Exit code of the learner; ends by the signal by which one of its processes did."""
         for host, process in enumerate(self._processes):
-            say(HostStarted, **self._about, host=host, pid=process.pid)
+            say(HostStarted(**self._whose, host=host, pid=process.pid))
         for number in _PASSED_ON:
             signal.signal(number, lambda received, _: self._send(0, received))
         if self._hears:
@@ -187,7 +186,7 @@ class Supervisor:
     def _say_lost(self, host: int, reason: str, number: int | None = None) -> None:
         name = None if number is None else signal.Signals(number).name
         sys.stdout.write("\n")  # the process of host 0 may have died within a line
-        say(HostLost, **self._about, host=host, reason=reason, signal=name)
+        say(HostLost(**self._whose, host=host, reason=reason, signal=name))
 
     # ---------------------------------------------------------------- test hooks
 

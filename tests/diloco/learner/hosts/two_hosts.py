@@ -14,7 +14,7 @@ import numpy as np
 from chaoslab.diloco.learner.group import Group
 from chaoslab.diloco.learner.hosts.membership import membership
 from chaoslab.diloco.learner.inner_steps import Inner
-from chaoslab.diloco.node.events import say
+from tests.diloco.known import WHOSE
 from tests.diloco.learner.test_inner_steps import TASK, layout
 
 STEPS = 6
@@ -87,7 +87,7 @@ def main(result: str, meeting: str, index: str) -> None:
     own = membership(
         hosts=2, index=int(index), meeting=meeting, timeout_s=20.0, environment=os.environ
     )
-    group = Group(own, say)
+    group = Group(own, WHOSE)
     import jax  # noqa: PLC0415 - after the group is formed, as in the program
 
     inner = Inner(TASK, devices=jax.devices(), fully_sharded=int(os.environ["FULLY_SHARDED"]))
