@@ -110,9 +110,14 @@ class Absence:
         from_s = self.since.time_s if self.since else self.gone_s
         return max(0.0, self.back_s - from_s)
 
+    @property
+    def faults(self) -> str:
+        """The faults that took it away, as text."""
+        named = dict.fromkeys(f"`{story.spec}` ({story.fault})" for story in self.stories)
+        return " and ".join(named)
+
     def __str__(self) -> str:
-        faults = dict.fromkeys(f"`{story.spec}` ({story.fault})" for story in self.stories)
-        return f"{self.learner} after fault {' and '.join(faults)}"
+        return f"{self.learner} after fault {self.faults}"
 
 
 @once

@@ -128,8 +128,8 @@ class Rejoin:
             return self._never_contributed(absence, usual_s, is_final=is_final)
         if clock_s > self.within_s:
             text = (
-                f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
-                f"the bound is {self.within_s:g} s"
+                f"{absence.learner} took {clock_s:.1f} s from the heal of {absence.faults} to its "
+                f"first accepted contribution; the bound is {self.within_s:g} s"
             )
             return _violation(Code.TOO_LATE, absence, text, absence.accepted)
         few = self._too_few(absence, history, is_final=is_final)
@@ -153,7 +153,7 @@ class Rejoin:
         else:
             code = Code.NOTHING_ACCEPTED
             how = f"it stepped {delay(stepped_s)}, but nothing that it sent was accepted"
-        text = f"{absence} did not rejoin in {room_s:.1f} s: {how}"
+        text = f"{absence.learner} did not rejoin in {room_s:.1f} s after {absence.faults}: {how}"
         return _violation(code, absence, text, absence.up)
 
     def _too_few(
@@ -164,8 +164,8 @@ class Rejoin:
         rounds = history.between(absence.back_s, absence.until_s, RoundMerged)
         chances = sum(1 for _ in rounds)
         text = (
-            f"{absence} contributed to {len(absence.merged)} of the {chances} rounds merged after "
-            f"its return; {self.contributions} are asked for"
+            f"{absence.learner} contributed to {len(absence.merged)} of {chances} rounds merged "
+            f"after its return from {absence.faults}; {self.contributions} are asked for"
         )
         if chances >= FAIR_CHANCES * self.contributions:
             counted = Counted(len(absence.merged), self.contributions, "contributions")
