@@ -34,7 +34,7 @@ out = pathlib.Path(os.environ["TOLD"])
 out.write_text(json.dumps(told))
 code = pathlib.Path("number").read_text()
 while code == "wait":
-    signal.pause()
+    time.sleep(0.05)  # a signal just before `pause` would be waited for in vain
 record = pathlib.Path(sys.argv[-1]) / "p" / uuid.uuid4().hex
 record.mkdir(parents=True)
 (record / "run.json").write_text(json.dumps({"exit_code": int(code)}))
