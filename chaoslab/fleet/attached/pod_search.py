@@ -22,7 +22,7 @@ from chaoslab.fleet.attached import pod_program
 from chaoslab.fleet.attached.found import Command, Found, command_of, training_of
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.names import LABEL_RUN
-from chaoslab.fleet.kubernetes.parts import mapping, mappings
+from chaoslab.fleet.kubernetes.parts import listed, mapping, mappings
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.refusals import Refused
 from chaoslab.fleet.kubernetes.resources import PODS
@@ -93,7 +93,7 @@ class PodSearch:
     def _containers(self, pod: Mapping[str, Json]) -> Iterator[str]:
         """Names of the containers of a pod that may run a node."""
         for container in mappings(pod, "spec", "containers"):
-            words = [*_listed(container, "command"), *_listed(container, "args")]
+            words = [*listed(container, "command"), *listed(container, "args")]
             if any(_PACKAGE in str(word) for word in words):
                 yield str(container.get("name"))
 
@@ -174,15 +174,15 @@ class PodSearch:
         self, pod: Mapping[str, Json], state: PodState, container: str
     ) -> NodePod | None:
         """Node of a container; None while it runs none. FleetError if it runs several."""
-        asked = _listed(_asked(self._cluster, state.name, container, *self._find), "nodes")
+        found = _asked(self._cluster, state.name, container, *self._find)
         nodes = []
-        for one in asked:
-            command = self._command(pod, [str(word) for word in _listed(one, "words")])
+        for one in mappings(found, "nodes"):
+            command = self._command(pod, [str(word) for word in listed(one, "words")])
             if command is not None:
                 nodes.append(NodePod(
                     command=command, state=state, container=container,
                     pid=_whole(one, "pid"), ticks=_whole(one, "ticks"), owner=owner_of(pod),
-                    was_stopped=bool(_listed(one, "stopped")),
+                    was_stopped=bool(listed(one, "stopped")),
                     is_started_again=mapping(pod, "spec").get("restartPolicy") != "Never",
                 ))  # fmt: skip
         if len(nodes) > 1:
@@ -242,7 +242,7 @@ def ask(cluster: Cluster, node: NodePod, do: str, *words: str) -> Mapping[str, J
 
 def stopped(said: Mapping[str, Json]) -> Sequence[Json]:
     """Processes that are stopped, by what `ask` returned."""
-    return _listed(said, "stopped")
+    return listed(said, "stopped")
 
 
 # ---------------------------------------------------------------- JSON of the cluster and of pods
@@ -282,11 +282,6 @@ def owner_of(pod: Mapping[str, Json]) -> str:
     return ""
 
 
-def _listed(found: Json | Mapping[str, Json], key: str) -> Sequence[Json]:
-    inner = found.get(key) if isinstance(found, Mapping) else None
-    return inner if isinstance(inner, list) else []
-
-
-def _whole(found: Json, key: str) -> int:
-    inner = found.get(key) if isinstance(found, Mapping) else None
+def _whole(found: Mapping[str, Json], key: str) -> int:
+    inner = found.get(key)
     return inner if isinstance(inner, int) else 0

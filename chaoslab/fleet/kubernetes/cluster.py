@@ -23,6 +23,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.kubernetes.manifests import CONTAINER
+from chaoslab.fleet.kubernetes.parts import mapping, mappings
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.resources import KINDS, PODS, Resource
 
@@ -162,10 +163,8 @@ class Cluster:
             f"list {resource.plural}",
             lambda: json_of(self._http.get(url, params=params, headers=headers)),
         )
-        items, metadata = answer.get("items"), answer.get("metadata")
-        found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
-        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else ""
-        return found, str(version or "")
+        version = mapping(answer, "metadata").get("resourceVersion")
+        return mappings(answer, "items"), str(version or "")
 
     def delete(
         self,
@@ -236,8 +235,7 @@ class Cluster:
         url = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
         answer = self._ask(f"ask whether {verb} {resource} is allowed",
                            lambda: json_of(self._http.post(url, json=body)))  # fmt: skip
-        status = answer.get("status")
-        return isinstance(status, dict) and status.get("allowed") is True
+        return mapping(answer, "status").get("allowed") is True
 
     # ---------------------------------------------------------------- pods
 

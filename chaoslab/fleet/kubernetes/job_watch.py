@@ -4,7 +4,7 @@ of their JobSets.
 job       there is one, with its unique id        job_gone   there is none any more
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from chaoslab.core.events import Json
@@ -12,7 +12,7 @@ from chaoslab.core.payloads import EngineReported
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.job_sets import ACTION
-from chaoslab.fleet.kubernetes.parts import mapping, mappings
+from chaoslab.fleet.kubernetes.parts import listed, mapping, mappings
 from chaoslab.fleet.kubernetes.resources import JOB_SETS, JOBS
 from chaoslab.fleet.kubernetes.watch import Watch
 from chaoslab.fleet.nodes.arrivals import Arrivals
@@ -102,7 +102,9 @@ class JobSetWatch(Watch):
 def restarts_of(job_set: Mapping[str, Json]) -> Mapping[str, int]:
     """Number of restarts of each node's Job alone, by the JobSet's status."""
     counts = {
-        str(one.get("name")): sum(_whole(one.get("jobRestarts")))
+        str(one.get("name")): sum(
+            times for times in listed(one, "jobRestarts") if isinstance(times, int)
+        )
         for one in mappings(job_set, "status", "replicatedJobsStatus")
     }
     found = {}
@@ -110,9 +112,3 @@ def restarts_of(job_set: Mapping[str, Json]) -> Mapping[str, int]:
         if node := names.labels_in(mapping(one, "template")).get(names.LABEL_NODE):
             found[node] = counts.get(str(one.get("name")), 0)
     return found
-
-
-def _whole(counts: Json) -> Iterator[int]:
-    for one in counts if isinstance(counts, list) else ():
-        if isinstance(one, int):
-            yield one

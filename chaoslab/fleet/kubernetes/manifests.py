@@ -23,6 +23,7 @@ from typing import Final
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.kubernetes import names, scripts
+from chaoslab.fleet.kubernetes.parts import listed, mapping
 from chaoslab.links.proxy.access import TOKEN
 
 CONTAINER: Final = "node"
@@ -304,10 +305,10 @@ class Manifests:
         container: dict[str, Json] = {
             **own,
             **self._container(CONTAINER, (*scripts.ENTRY, *command)),
-            "env": [*_listed(own, "env"), *variables],
+            "env": [*listed(own, "env"), *variables],
             "resources": self._resources(own),
-            "volumeMounts": [*_listed(own, "volumeMounts"), *mounts],
-            "securityContext": {**confined(), **_mapped(own, "securityContext")},
+            "volumeMounts": [*listed(own, "volumeMounts"), *mounts],
+            "securityContext": {**confined(), **mapping(own, "securityContext")},
         }
         if spec.role is Role.SYNCER and self.settings.in_job_sets:
             container["startupProbe"] = _ready_once_it_listens()
@@ -321,7 +322,7 @@ class Manifests:
             "restartPolicy": "Never",
             "shareProcessNamespace": True,
             "containers": [container],
-            "volumes": [*_listed(template, "volumes"), *volumes],
+            "volumes": [*listed(template, "volumes"), *volumes],
         }
 
     def _volumes(self, spec: NodeSpec) -> tuple[list[Json], list[Json]]:
@@ -346,8 +347,8 @@ class Manifests:
         return volumes, mounts
 
     def _resources(self, own: Mapping[str, Json]) -> dict[str, Json]:
-        asked = _mapped(own, "resources")
-        limits = {**_mapped(asked, "limits")}
+        asked = {**mapping(own, "resources")}
+        limits = {**mapping(asked, "limits")}
         if self.settings.cpus is not None:
             limits["cpu"] = f"{self.settings.cpus * 1000:.0f}m"
         if self.settings.memory_bytes is not None:
@@ -401,18 +402,7 @@ def literal(command: Sequence[str]) -> list[Json]:
 def pod_context(template: Mapping[str, Json]) -> dict[str, Json]:
     """The plan's own, and what the Pod Security level `restricted` asks for."""
     profile: dict[str, Json] = {"type": "RuntimeDefault"}
-    return {"fsGroup": _USER, "seccompProfile": profile, **_mapped(template, "securityContext")}
-
-
-def _mapped(spec: Mapping[str, Json], key: str) -> dict[str, Json]:
-    """The mapping that the plan has there; empty without one: the server judges anything else."""
-    given = spec.get(key)
-    return dict(given) if isinstance(given, Mapping) else {}
-
-
-def _listed(spec: Mapping[str, Json], key: str) -> list[Json]:
-    given = spec.get(key)
-    return list(given) if isinstance(given, list) else []
+    return {"fsGroup": _USER, "seccompProfile": profile, **mapping(template, "securityContext")}
 
 
 def _claimed(name: str) -> dict[str, Json]:

@@ -13,7 +13,12 @@ def mapping(found: Mapping[str, Json], *keys: str) -> Mapping[str, Json]:
     return found
 
 
+def listed(found: Mapping[str, Json], *keys: str) -> Sequence[Json]:
+    """The list at the end of these keys."""
+    inner = mapping(found, *keys[:-1]).get(keys[-1])
+    return inner if isinstance(inner, list) else []
+
+
 def mappings(found: Mapping[str, Json], *keys: str) -> Sequence[Mapping[str, Json]]:
     """The mappings of the list at the end of these keys."""
-    listed = mapping(found, *keys[:-1]).get(keys[-1])
-    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return [one for one in listed(found, *keys) if isinstance(one, Mapping)]

@@ -23,6 +23,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import Bytes, Duration
 from chaoslab.fleet.base import Ability, Fleet, NodeSite, NodeSpec, Role
 from chaoslab.fleet.kubernetes.job_set_choice import JobSetChoice, JobSetUse
+from chaoslab.fleet.kubernetes.parts import mapping
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -151,9 +152,7 @@ class Kubernetes:
 
     def _has_own_limit(self, of: str) -> bool:
         """Whether the plan's own container has it."""
-        resources = self.container.get("resources")
-        limits = resources.get("limits") if isinstance(resources, Mapping) else None
-        return isinstance(limits, Mapping) and of in limits
+        return of in mapping(self.container, "resources", "limits")
 
     def factory(self, request: FleetRequest) -> FleetFactory:
         """Factory that asks the cluster when a fleet is made.
