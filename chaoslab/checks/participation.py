@@ -63,6 +63,8 @@ from chaoslab.record.history import History
 
 _OF_ONE_FRAGMENT = 8
 """Rounds of a window of one fragment that it can be expected to contribute to."""
+_HARDLY_NONE = 6.0
+"""Expected contributions of which it is hardly chance that none came (e^-6)."""
 _STANDS_STILL = 0.1
 _BY_CHANCE = 4.0
 """Factor by which learners without a step time may slow each other on a full machine, where the
@@ -115,6 +117,7 @@ class Participation:
         misses_rounds = False
         for learner, own in usual.duty.of.items():
             found += [*_short_tails(learner, own, usual), *self._uneven(learner, usual)]
+            found += _silent_under_faults(learner, usual)
             for window in (*_windows(learner, own, usual), *_under_faults(learner, usual)):
                 samples += 1
                 share, what = self._least(window, learner, usual)
@@ -283,14 +286,24 @@ def _windows(learner: str, on_duty: Stretches, usual: _Usual) -> Iterator[_Windo
                 yield window._replace(fragment=fragment)
 
 
-def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
-    """Windows of its time under a fault that leaves it at work, and under no other.
+class _UnderFault(NamedTuple):
+    """Rounds of a time in which a learner is under a fault that leaves it at work."""
+
+    fault: FaultWindow
+    within: tuple[float, float]
+    rounds: Sequence[Event[RoundMerged]]
+    ratio: float
+    """Step time of the learner, as a multiple of its own before."""
+    expected: float
+    """Share of the rounds that it should contribute to."""
+
+
+def _times_under_faults(learner: str, usual: _Usual) -> Iterator[_UnderFault]:
+    """Its times under a fault that leaves it at work, and under no other.
 
     A fault may slow it, and its host with it, so that it is ready for fewer rounds and answers
-    late: then as many are expected as the square of its pace lets expect, and its pace is left to
-    the evidence of the fault, which measured that.
+    late: then as many are expected as the square of its pace lets expect.
     """
-    share = usual.share(learner)
     for fault in fault_windows(usual.history):
         ratio = slowdown(fault.story, learner)
         may_silence = fault.story.injecting.payload.may_silence or (
@@ -300,13 +313,32 @@ def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
             continue
         for start_s, end_s in under_alone(usual.history, learner, fault):
             rounds = [event for event in usual.rounds if start_s < event.time_s <= end_s]
-            expected = share / ratio**2
-            for within in _runs(rounds, usual.window(expected)):
-                found = _window(learner, usual, within, expected)
-                pace = usual.duty.pace_share(
-                    learner, found.start_s, found.end_s, [(start_s, end_s)]
-                )
-                yield found._replace(fault=fault, steps_share=pace if ratio == 1 else None)
+            expected = usual.share(learner) / ratio**2
+            yield _UnderFault(fault, (start_s, end_s), rounds, ratio, expected)
+
+
+def _under_faults(learner: str, usual: _Usual) -> Iterator[_Window]:
+    """Windows of these times; its pace is left to the evidence of a fault that slows it."""
+    for under in _times_under_faults(learner, usual):
+        for within in _runs(under.rounds, usual.window(under.expected)):
+            found = _window(learner, usual, within, under.expected)
+            pace = usual.duty.pace_share(learner, found.start_s, found.end_s, [under.within])
+            yield found._replace(fault=under.fault, steps_share=pace if under.ratio == 1 else None)
+
+
+def _silent_under_faults(learner: str, usual: _Usual) -> Iterator[Doubt]:
+    """Times under faults that are too short to judge, and in which it contributed nothing."""
+    for under in _times_under_faults(learner, usual):
+        needed = usual.window(under.expected)
+        own = sum(event.seq in usual.own[learner] for event in under.rounds)
+        expected = under.expected * len(under.rounds)
+        if not own and expected >= _HARDLY_NONE and len(under.rounds) < needed:
+            story = under.fault.story
+            text = (
+                f"{learner} contributed to none of the {len(under.rounds)} rounds under "
+                f"`{story.spec}` ({story.injection}), and it takes {needed} rounds to tell"
+            )
+            yield Doubt(Code.TOO_FEW_SAMPLES, text)
 
 
 def _runs(

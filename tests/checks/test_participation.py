@@ -172,6 +172,12 @@ CASES = {
         TOO_LITTLE,
         of=("learner-1",),
     ),
+    "one that contributes to nothing while it is slow, for too short a time to tell": doubts(
+        CHECK, lambda: touched(idle=True, slowdown=2, measured=2, for_s=8.0), Code.TOO_FEW_SAMPLES
+    ),
+    "one that is slow, for too short a time to tell": passes(
+        CHECK, lambda: touched(slowdown=2, measured=2, for_s=8.0)
+    ),
     "one that a fault may silence": passes(CHECK, lambda: touched(idle=True, silences=True)),
     "one that hardly contributes from the start": doubts(
         CHECK, hardly_there, Code.BASELINE_UNEVEN
