@@ -8,9 +8,10 @@ Where all workers have one place, it is the first one's that runs.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Observation
@@ -71,21 +72,22 @@ class ScriptFiles:
         """What is new. Of progress of a worker that does not run it is not known whose word it is:
         it is left out. Its checkpoints are there all the same.
         """
-        found = _said(self._sources, self._progress.lives)
+        sources = {name: source.read for name, source in self._sources.items()}
+        found = _said(sources, self._progress.lives)
         if self._clock.now_s() >= self._look_s:
             self._look_s = self._clock.now_s() + _LOOK_S
-            found += _said(self._saved, self._progress.incarnations)
+            steps = self._progress.steps
+            saved = {name: partial(one.read, steps[name]) for name, one in self._saved.items()}
+            found += _said(saved, self._progress.incarnations)
         return found
 
 
-class _Reads(Protocol):
-    def read(self) -> list[TrainerLine]: ...
-
-
-def _said(readers: Mapping[str, _Reads], lives: Mapping[str, int]) -> list[Observation]:
+def _said(
+    readers: Mapping[str, Callable[[], list[TrainerLine]]], lives: Mapping[str, int]
+) -> list[Observation]:
     found: list[Observation] = []
-    for name, reader in readers.items():
-        said = reader.read()
+    for name, read in readers.items():
+        said = read()
         speaker = name if len(readers) > 1 else next(iter(lives), name)
         if speaker in lives:
             found += [Observation.of(speaker, one.by(speaker, lives[speaker])) for one in said]

@@ -260,7 +260,8 @@ class _Life(Traced):
             chunk = output.read()
         self._read_bytes += len(chunk)
         if self._files and (chunk or call is not None):
-            for one in self._files.read():  # what was written before it was printed or done
+            at = max(0, self._furthest)
+            for one in self._files.read(at):  # what was written before it was printed or done
                 self.window.wrote(one.step)
         said = self._reader.feed(chunk)
         for one in said if self.exit_code is None else (*said, *self._reader.end()):

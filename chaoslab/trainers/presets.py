@@ -31,7 +31,7 @@ class Preset:
     resumed: str | None = None
     checkpoints: str = ""
     """Pattern of the file of a checkpoint that is written last, within the folder of all of them;
-    the last number of its path is its step."""
+    the number of its path that is nearest to the worker's step is its step."""
     lacks: str
     """Facts that its lines lack, and what to do about it."""
     checked: str

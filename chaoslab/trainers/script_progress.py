@@ -144,6 +144,11 @@ class ScriptProgress:
         """The incarnation of each worker that runs."""
         return {one.name: one.incarnation for one in self._workers.values() if one.is_alive}
 
+    @property
+    def steps(self) -> Mapping[str, int]:
+        """The step that each worker has reported last in its latest life, or 0."""
+        return {one.name: one.step for one in self._workers.values()}
+
     def stop(self) -> list[Observation]:
         """The harness is about to end the workers, before any of them is told."""
         self._is_asked = bool(self._stop) and not self._is_met

@@ -38,6 +38,28 @@ def test_one_is_saved_once_its_last_file_is_there_and_each_time_that_it_is_writt
 
 
 @pytest.mark.parametrize(
+    ("path", "at", "step"),
+    [
+        ("ep0-ba200-rank0.pt", 210, 200),
+        ("ep0-ba200-rank0.pt", 0, 200),  # nothing was reported yet
+        ("epoch=9-step=200-v1.ckpt", 205, 200),
+        ("iter_0000200/mp_rank_00/model.pt", 200, 200),
+        ("global_step200/mp_rank_03.pt", 400, 200),
+        ("20261130-20/state.json", 20, 20),
+        ("epoch_3.pt", 300, None),
+        ("last-v1.ckpt", 210, None),
+    ],
+)
+def test_the_step_of_a_checkpoint_is_the_number_that_is_near_that_of_the_worker(
+    path: str, at: int, step: int | None, tmp_path: Path
+) -> None:
+    """And neither a rank, an epoch nor a date."""
+    found = SavedFiles(tmp_path, "**/*.*")
+    write(tmp_path / path, 1)
+    assert [one.step for one in found.read(at)] == [step]
+
+
+@pytest.mark.parametrize(
     ("pattern", "whole"),
     [
         ("checkpoint-*/trainer_state.json", "checkpoint-*"),

@@ -78,10 +78,11 @@ class Script:
     for that worker `{port:…}` is 29500."""
     checkpoints: str = ""
     """What of `{folder}` is a checkpoint: a pattern of the file that is written last, as in
-    `checkpoint-*/trainer_state.json`, `rank{rank}-*.pt` or `**/*.ckpt`. The last number of its path
-    is its step. It is saved once that file is there, beside what `saved` reads, and faults damage
-    it: the file, or the last folder of its path that has a `*`. Without it, and without a preset
-    that has one, faults damage what is newest in `{folder}`."""
+    `checkpoint-*/trainer_state.json`, `rank{rank}-*.pt` or `**/*.ckpt`. Its step is the
+    number of its path that is nearest to the worker's, from a tenth to twice of it; without one,
+    that at which it was written. It is saved once that file is there, beside what `saved` reads,
+    and faults damage it: the file, or the last folder of its path that has a `*`. Without it, and
+    without a preset that has one, faults damage what is newest in `{folder}`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
