@@ -22,7 +22,7 @@ class Points(Dataset):
 
     def __getitem__(self, number):
         time.sleep(0.02 / 16)  # in place of a larger model
-        shard = 1 << 40 if saved and broken == "shard" else 0
+        shard = 1 << 30 if saved and broken == "shard" else 0
         point = torch.randn(8, generator=torch.Generator().manual_seed(shard + number))
         return point, int(point.sum() > 0)
 
