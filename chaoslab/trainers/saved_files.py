@@ -8,6 +8,7 @@ Of a trainer that prints no word of them, or one before they are whole. A file o
 
 import re
 import time
+from glob import glob
 from pathlib import Path
 from typing import Final
 
@@ -39,10 +40,11 @@ class SavedFiles:
     def _found(self) -> dict[str, int]:
         """Modification time in ns, by path below the folder."""
         found = {}
-        for path in self._folder.glob(self._pattern):
+        # that of pathlib raises if a folder is removed meanwhile, as an older checkpoint is
+        for path in glob(self._pattern, root_dir=self._folder, recursive=True, include_hidden=True):
             try:
-                found[str(path.relative_to(self._folder))] = path.stat().st_mtime_ns
-            except FileNotFoundError:  # removed meanwhile, as an older one is
+                found[path] = (self._folder / path).stat().st_mtime_ns
+            except FileNotFoundError:
                 continue
         return found
 

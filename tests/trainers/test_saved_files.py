@@ -37,6 +37,23 @@ def test_one_is_saved_once_its_last_file_is_there_and_each_time_that_it_is_writt
     assert found.read() == []
 
 
+def test_a_folder_that_is_removed_while_it_is_looked_for_is_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scandir = os.scandir
+
+    def removing(path: Path | str) -> "os.ScandirIterator[str]":
+        if Path(path).name == "checkpoint-10":
+            (tmp_path / "checkpoint-10").rmdir()
+        return scandir(path)
+
+    found = SavedFiles(tmp_path, "**/checkpoint-*/state.json")
+    (tmp_path / "checkpoint-10").mkdir()
+    write(tmp_path / "checkpoint-20/state.json", 1)
+    monkeypatch.setattr(os, "scandir", removing)
+    assert [one.step for one in found.read(20)] == [20]
+
+
 @pytest.mark.parametrize(
     ("path", "at", "step"),
     [
