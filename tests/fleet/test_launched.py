@@ -12,6 +12,7 @@ from chaoslab.core.events import Kind, Observation
 from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.storage import volume
 from chaoslab.trainers.reading import Patterns
 from tests.fleet.local_stage import Remembered
 
@@ -29,12 +30,23 @@ class Launched:
         self.fleet = LocalFleet(folder, WallClock(), undo_log=undo_log)
         self.folder, self.seen = folder, list[Observation]()
 
-    def begin(self, *flags: str, restarts: bool = False) -> None:
+    @property
+    def saved(self) -> Path:
+        """Where both keep their checkpoints."""
+        return self.folder / "saved"
+
+    def begin(self, *flags: str, restarts: bool = False, has_volume: bool = False) -> None:
         """Start it and wait for both workers' lines."""
         trainer = ("-m", "chaoslab.selftest.mutants.trainer", "--rank", "RANK")
-        saved = ("--folder", str(self.folder / "saved"))
+        saved = ("--folder", str(self.saved))
         launcher = (sys.executable, str(TRAINERS / "launcher.py"), *flags)
-        workers = tuple(NodeSpec(name=one, role=Role.LEARNER, command=()) for one in WORKERS)
+        workers = tuple(
+            NodeSpec(
+                name=one, role=Role.LEARNER, command=(), keeps=str(self.saved),
+                has_volume=has_volume,
+            )
+            for one in WORKERS
+        )  # fmt: skip
         self.fleet.start(
             NodeSpec(
                 name="launcher", role=Role.LAUNCHER, reads=PATTERNS, launches=workers,
@@ -94,6 +106,16 @@ def test_workers_are_found_by_their_rank_or_in_the_order_of_their_starts(
     pids = [pid_of(launched.of(Kind.NODE_STARTED, name)[0]) for name in WORKERS]
     assert pids == sorted(set(pids))
     assert launched.fleet.probe("worker-1").data["pid"] == pids[1]
+
+
+@pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
+def test_the_volume_of_workers_is_there_before_they_write(launched: Launched) -> None:
+    launched.begin(has_volume=True)
+    assert volume.is_mounted(launched.saved)
+    launched.until(lambda: any(launched.saved.iterdir()))
+    launched.fleet.fill_disk("worker-1")
+    assert any(launched.saved.iterdir())
+    launched.fleet.free_disk("worker-1")
 
 
 def test_a_launcher_that_restarts_brings_back_what_was_killed(launched: Launched) -> None:

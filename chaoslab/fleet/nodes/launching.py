@@ -78,6 +78,8 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         if self._specs[name].launches and life is not None and life.is_over:
             self._end_left_by(life)
         if (above := self._launchers.get(name)) is None:
+            for worker in self._specs[name].launches:
+                self._storage(worker.name)  # before it writes there
             return super().restart(name)
         launcher = self._ended_if_told(above)
         is_down = launcher is not None and launcher.is_over and not launcher.spec.restarts
