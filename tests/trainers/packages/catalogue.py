@@ -114,7 +114,7 @@ PACKAGES: Mapping[str, Package] = MappingProxyType(
                 "preset": "torchft",
                 "workers": 2,
             },
-            without=("lost", "half", "corrupt", "disk"),
+            without=("lost", "half", "disk"),
             victim={"workers": ["worker-1"]},
             is_exact=False,
         ),

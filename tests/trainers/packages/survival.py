@@ -27,12 +27,11 @@ FAULTS: Mapping[str, tuple[Mapping[str, Any], ...]] = MappingProxyType(
         ),
         "lost": ({"fault": "storage.damage_checkpoint", "how": "lose", **_AT, "for": "1m"},),
         "half": ({"fault": "storage.damage_checkpoint", "how": "truncate", **_AT, "for": "1m"},),
-        "corrupt": ({"fault": "storage.damage_checkpoint", "how": "corrupt", **_AT, "for": "1m"},),
         "disk": ({"fault": "storage.disk_full", **_AT, "for": "30s"},),
     }
 )
 """By name: the worker is killed between two checkpoints; hangs for less and for more than
-`max_pause`; its newest checkpoint is gone, half, or has another byte; its disk is full."""
+`max_pause`; its newest checkpoint is gone, or half; its disk is full."""
 BROKEN = ("no_resume", "older", "moments", "rate", "data", "shard")
 """What a resume can get wrong: it begins anew, or from an older checkpoint; goes on with fresh
 moments, or a learning rate from zero; begins its data again, or takes those of another."""

@@ -52,11 +52,11 @@ def test_the_tables_show_outcomes_and_the_reason_of_the_worst_finding(
         (tmp_path / run / "latest").mkdir(parents=True)
         (tmp_path / run / "latest" / "verdict.json").write_text(json.dumps(verdict))
     told = CliRunner().invoke(survival.table).output.splitlines()
-    title, unknown = PACKAGES["hf"].title, "not measured | " * 4
-    assert told[2] == f"| {title} | PASS | {unknown}FAIL `unasked` |"
+    title, torchft, missing = PACKAGES["hf"].title, PACKAGES["torchft"].title, "not measured | "
+    assert told[2] == f"| {title} | PASS | {3 * missing}FAIL `unasked` |"
     assert [line for line in told if "none" in line] == [
-        f"| {PACKAGES['torchft'].title} | not measured | not measured | {'none | ' * 3}none |",
-        f"| {PACKAGES['torchft'].title} | {'none | ' * 5}none |",
+        f"| {torchft} | {2 * missing}none | none | none |",
+        f"| {torchft} | {5 * 'none | '}none |",
     ]
-    assert f"| {title} | {unknown}FAIL `resume` | not measured |" in told
+    assert f"| {title} | {4 * missing}FAIL `resume` | not measured |" in told
     assert told[-1] == "- hf-kill-data: `resume` (a_code): anew"
