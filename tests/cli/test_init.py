@@ -268,6 +268,12 @@ def test_the_workflow_runs_proposed_code_without_rights_or_secrets(project: Path
     workflow = YAML(typ="safe", pure=True).load(text)
     assert workflow["permissions"] == {"contents": "read"}
     assert "secrets." not in text
+
+
+def test_the_workflow_also_runs_where_pull_requests_get_their_cache_from(project: Path) -> None:
+    init(*BUILTIN, "github")
+    workflow = YAML(typ="safe", pure=True).load((project / GITHUB).read_text())
+    assert {"main", "master"} <= {*workflow["on"]["push"]["branches"]}
     steps = workflow["jobs"]["gate"]["steps"]
     assert not [step for step in steps if "${{" in step.get("run", "")]
     assert {step["uses"].partition("@")[0] for step in steps if "uses" in step} == {
