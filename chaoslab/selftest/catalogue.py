@@ -194,6 +194,8 @@ _FLEETS = _mutants(
     ("idle_heal", "killed", "the heal does nothing", "rejoin", Code.NOT_RESTARTED, VICTIM),
     ("idle_resume", "paused", "a stopped process is not resumed, and the fleet says that it was",
      "heal", Code.HEAL_FAILED),
+    ("hung_pause", "paused", "the call that stops the victim never returns",
+     "evidence", Code.NOT_INJECTED),
     ("messy_fleet", "left_behind", "a process is left behind", "residue", Code.LEFT_OVER),
     ("foreign_undo", "calm", "the run's book names a folder that is not the run's",
      "residue", Code.LEFT_OVER),

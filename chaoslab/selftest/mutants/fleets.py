@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from threading import Event
 from typing import Self
 
 from chaoslab.core.events import Observation
@@ -56,6 +57,15 @@ class IdleResume(LocalFleet):
         life.pending_undos.close(life.undo_pause)
 
 
+class HungPause(LocalFleet):
+    """A pause never returns."""
+
+    verb_s = 4.0
+
+    def pause(self, *names: str) -> None:  # noqa: ARG002
+        Event().wait()
+
+
 class MessyFleet(LocalFleet):
     """Leaves the process of the victim behind, and reports that nothing is left."""
 
@@ -103,6 +113,7 @@ FLEETS = {
     "briefly_stalled_harness": BrieflyStalledHarness,
     "eager_restart": EagerRestart,
     "foreign_undo": ForeignUndo,
+    "hung_pause": HungPause,
     "idle_heal": IdleHeal,
     "idle_kill": IdleKill,
     "idle_resume": IdleResume,
