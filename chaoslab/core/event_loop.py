@@ -1,4 +1,4 @@
-"""Event loop on a thread of its own, for a harness that has one thread and one blocking call.
+"""Event loop on a thread of its own, for threads that call and wait.
 
 harness ── run(coroutine) ──► loop ──► hosts or links, side by side
 ◄── result, or error ──┘

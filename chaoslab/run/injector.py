@@ -154,7 +154,7 @@ class Injector:
             self._skip(injection, Obstacle.NO_TRIGGER, reason)
         left, broken = deque(self.opened.all), list[str]()
         while left or self.verbs.are_pending:
-            if left and self._is_free(left[0].injection):
+            if left and self.verbs.busy.isdisjoint(left[0].injection.targets):
                 self.verbs.begin(self._close(left.popleft(), because, broken))
                 continue
             left.rotate(-1)
@@ -201,8 +201,10 @@ class Injector:
 
     def _agenda(self) -> Iterator[_Due]:
         """What is to come, but for nodes for which a verb is under way."""
-        now_s = self.recorder.now_s
-        for one in filter(lambda one: self._is_free(one.injection), self.opened.all):
+        now_s, busy = self.recorder.now_s, self.verbs.busy
+        for one in self.opened.all:
+            if not busy.isdisjoint(one.injection.targets):
+                continue
             if one.heals_early:
                 yield _Due(now_s, now_s, partial(self._heal, one, one.heals_early))
             elif one.again_s is not None:
@@ -212,11 +214,8 @@ class Injector:
             for step_s, _ in one.steps[:1]:
                 yield _Due(step_s, step_s, partial(self._step, one))
         for asked_s, injection in self.waiting.due(until_s=now_s):
-            if self._is_free(injection):
+            if busy.isdisjoint(injection.targets):
                 yield _Due(asked_s, asked_s - _LEAD_S, partial(self._open, injection, asked_s))
-
-    def _is_free(self, injection: Injection) -> bool:
-        return self.verbs.busy.isdisjoint(injection.targets)
 
     # ---------------------------------------------------------------- one injection
 

@@ -1,4 +1,4 @@
-"""Arrivals: what other threads leave for the one thread of a fleet, and verbs done side by side.
+"""Arrivals: what other threads leave for the one that polls a fleet, and verbs done side by side.
 
     threads ── hand_over(Arrival) ──► Arrivals ── taken ──► the fleet's thread: observe; poll raises
     together(nodes, verb) ──► a thread for each of them, until all are done

@@ -1,9 +1,9 @@
-"""Calls to the host agents of a run, from the thread of the harness: side by side, never for long.
+"""Calls to the host agents of a run, from threads that wait for them: side by side, never for long.
 
     verb of the fleet ─► members concerned ─► Host.call, on the loop ─► values, or the first error
 
-Whether a host that is out of reach comes back is not known. So a call ends with OutOfReach before
-the harness stalls for long, and with AgentLost once the host counts as lost.
+Whether a host that is out of reach comes back is not known. So a call ends with OutOfReach after a
+few seconds, and with AgentLost once the host counts as lost.
 """
 
 from collections.abc import Callable, Iterable, Sequence
