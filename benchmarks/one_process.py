@@ -224,7 +224,7 @@ class OneProcess:
         self._adopt(learner)
         held, limit = learner.replica.counters, self._settings.steps_before_wait
         was_waiting = learner.is_waiting
-        learner.is_waiting = limit is not None and held.fragments[held.oldest].c_steps >= limit
+        learner.is_waiting = limit is not None and held.c_steps(held.oldest) >= limit
         if not learner.is_waiting:
             self._later(learner.step_s, partial(self._step, learner))
         elif was_waiting:
@@ -242,7 +242,7 @@ class OneProcess:
         if fragment.version < pull.base_version:
             learner.pulls.append(pull)
             return
-        if fragment.version > pull.base_version or not fragment.c_steps:
+        if fragment.version > pull.base_version or not held.c_steps(pull.fragment):
             declined = learner_messages.declined(held, pull, self._codec)
             offer = syncer_messages.offer(declined)
             self._later(0.0, lambda: self._policy.decline(self._now_s, learner.epoch, offer))

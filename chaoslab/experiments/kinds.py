@@ -70,16 +70,17 @@ def _bandwidth(target: Target, _seed: int) -> Mapping[str, float]:
 
 
 _TIMELINE_SOURCES: Final = (
-    "experiments/kinds.py", "diloco/learner/exchange.py", "diloco/settings.py",
+    "experiments/kinds.py", "diloco/learner/counters.py", "diloco/settings.py",
     "diloco/syncer/communicators.py", "diloco/syncer/decisions.py", "diloco/syncer/membership.py",
     "diloco/syncer/norms.py", "diloco/syncer/policy.py", "diloco/syncer/rounds.py",
-    "diloco/syncer/tally.py", "diloco/syncer/transfers.py", "diloco/wire", "links/effects.py",
-    "sim/chance.py", "sim/clock.py", "sim/counters.py", "sim/messages.py", "sim/pipe.py",
+    "diloco/syncer/tally.py", "diloco/syncer/transfers.py", "links/effects.py",
+    "sim/chance.py", "sim/clock.py", "sim/pipe.py",
     "sim/timeline",
 )  # fmt: skip
 
 _POLICY_SOURCES: Final = (
-    "checks", "core", "diloco/learner/checkpoints.py", "diloco/learner/exchange.py",
+    "checks", "core", "diloco/learner/checkpoints.py", "diloco/learner/counters.py",
+    "diloco/learner/exchange.py",
     "diloco/learner/link.py", "diloco/learner/messages.py", "diloco/learner/messenger.py",
     "diloco/learner/pace.py", "diloco/learner/tampering.py", "diloco/model/encodings.py",
     "diloco/node", "diloco/settings.py", "diloco/syncer", "diloco/wire",

@@ -6,8 +6,9 @@ The same bookkeeping as `diloco.learner.replica`, without parameters.
 """
 
 from chaoslab.core.payloads import AdoptedFields, LearnerFinal, LifeFields, by_fragment
-from chaoslab.diloco.learner import exchange
-from chaoslab.diloco.learner.exchange import Adoption, FragmentCounters, Handover, Snapshot
+from chaoslab.diloco.learner import counters
+from chaoslab.diloco.learner.counters import FragmentCounters
+from chaoslab.diloco.learner.exchange import Adoption, Handover, Snapshot
 from chaoslab.diloco.syncer.decisions import Progress
 from chaoslab.sim.messages import CheckpointValues, bytes_of, values_of
 
@@ -97,12 +98,12 @@ class Counters:
         """Present counters, and a checkpoint of this size, as the messenger takes them."""
         step, digests = self.step, tuple(self.digests)
         fragments = [
-            FragmentCounters(version, step - steps_at, tokens_at)
+            FragmentCounters(version, steps_at, tokens_at)
             for version, steps_at, tokens_at in zip(
                 self.versions, self._steps_at, self._tokens_at, strict=True
             )
         ]
-        counters = exchange.Counters(
+        held = counters.Counters(
             step=step,
             tokens=self.tokens,
             data_position=self.data_position,
@@ -111,7 +112,7 @@ class Counters:
             fragments=tuple(fragments),
         )
         return Snapshot(
-            counters,
+            held,
             delta=lambda _: None,
             pack=lambda: bytes_of(CheckpointValues(size_bytes, digests)),
             moments_digest=lambda _: "",

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
+from chaoslab.diloco.learner.counters import Counters, FragmentCounters
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.node.hooks import Hooks
@@ -137,12 +137,12 @@ class Counts:
         """Counters of a learner that begins at `version`: whatever it made since is lost."""
         _, _, tokens, position, _, tokens_from, committed, discarded, lost = map(int, self._kept)
         if self.version < 0:
-            return Counters(
-                step=step, data_position=position, fragments=(FragmentCounters(version=version),)
-            )
+            fresh = FragmentCounters(version=version, steps_from=step)
+            return Counters(step=step, data_position=position, fragments=(fresh,))
         step = self.step  # it counts all steps of an incarnation, also those that were given up
         fragment = FragmentCounters(
             version=version,
+            steps_from=step,
             tokens_from=tokens,
             committed=committed,
             discarded=discarded,

@@ -175,14 +175,14 @@ class Learner:
         values = self._replica.trained()
         mark = digest(values)
         pushed: LearnerPushed | None = None
-        if self.name in contributors and fragment.c_steps > 0:
+        if self.name in contributors and counters.c_steps(0) > 0:
             pushed = LearnerPushed(
                 **self._membership,
                 round=version,
                 fragment=0,
                 base_version=fragment.version,
                 step=counters.step,
-                c_steps=fragment.c_steps,
+                c_steps=counters.c_steps(0),
                 c_tokens=counters.c_tokens(0),
                 tokens_from=fragment.tokens_from,
                 tokens_to=counters.tokens,

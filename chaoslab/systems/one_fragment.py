@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import jax
 import numpy as np
 
-from chaoslab.diloco.learner.exchange import Counters
+from chaoslab.diloco.learner.counters import Counters
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica
@@ -62,7 +62,7 @@ class OneFragment(Replica):
 
     def give_up(self) -> None:
         """All work since the adoption is lost; the present values are kept."""
-        self._count_as_lost()
+        self.counters = self.counters.given_up()
 
     def packed(self) -> bytes:
         """The trained values and the moments, as `take_state` reads them."""

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
+from chaoslab.diloco.learner.counters import Counters, FragmentCounters
+from chaoslab.diloco.learner.exchange import Inbox, Snapshot
 from chaoslab.diloco.learner.link import Backoff
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.payloads import ArrayPayloads
@@ -58,7 +59,7 @@ class LittleLearner:
         self.step_count = self.tokens = 0
         self.sizes: list[int] = []
         self.versions: list[int] = []
-        self.since_steps: list[int] = []
+        self.steps_from: list[int] = []
         self.since_tokens: list[int] = []
         self.committed: list[int] = []
         self.discarded: list[int] = []
@@ -83,7 +84,7 @@ class LittleLearner:
         assert joined is not None
         self.sizes = [fragment.size for fragment in joined.layout.fragments]
         count = len(self.sizes)
-        self.versions, self.since_steps, self.since_tokens = [-1] * count, [0] * count, [0] * count
+        self.versions, self.steps_from, self.since_tokens = [-1] * count, [0] * count, [0] * count
         self.committed, self.discarded = [0] * count, [0] * count
         if joined.source == "initial":
             self.messenger.send_initial([np.zeros(size, np.float32) for size in self.sizes])
@@ -105,7 +106,6 @@ class LittleLearner:
         self._adopt()
         self.step_count += 1
         self.tokens += TOKENS
-        self.since_steps = [steps + 1 for steps in self.since_steps]
         self._boundary()
 
     @contextmanager
@@ -134,7 +134,7 @@ class LittleLearner:
             work = self.tokens - self.since_tokens[index]
             committed = adoption.committed_tokens - self.committed[index]
             self.versions[index] = adoption.version
-            self.since_steps[index] = 0
+            self.steps_from[index] = self.step_count
             self.since_tokens[index] = self.tokens
             self.committed[index] = adoption.committed_tokens
             self.discarded[index] += work - committed
@@ -149,7 +149,7 @@ class LittleLearner:
                     loss=1.0,
                     step_s=0.01,
                     fragments=tuple(
-                        map(FragmentCounters, self.versions, self.since_steps, self.since_tokens)
+                        map(FragmentCounters, self.versions, self.steps_from, self.since_tokens)
                     ),
                 ),
                 delta=self._delta,

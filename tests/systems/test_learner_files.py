@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
+from chaoslab.diloco.learner.counters import Counters, FragmentCounters
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.systems.controls import Controls, Counts
 from tests.waiting import wait_until
 
 WORK = Counters(
     step=30, tokens=60, data_position=30,
-    fragments=(FragmentCounters(version=2, tokens_from=48, committed=48, c_steps=6),),
+    fragments=(FragmentCounters(version=2, steps_from=24, tokens_from=48, committed=48),),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from chaoslab.diloco.learner.counters import Counters
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes
@@ -18,57 +19,6 @@ Vector: TypeAlias = Any
 """Values of a fragment: float32 [n_p], or what a simulation has in their place."""
 Outgoing: TypeAlias = tuple[pb.Push, Callable[[], Bytes]]
 """A header, and a function that makes its payload on the sender's thread."""
-
-
-class FragmentCounters(NamedTuple):
-    """Token counts and version of one fragment of a learner."""
-
-    version: int = -1
-    """Version that was adopted last; -1: none yet."""
-    c_steps: int = 0
-    """Steps since the adoption."""
-    tokens_from: int = 0
-    """Raw tokens of this incarnation at the adoption."""
-    committed: int = 0
-    discarded: int = 0
-    lost: int = 0
-    """Tokens since the adoption whose work was given up, with `data_parallel`; they are counted as
-    discarded at the next adoption."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """Counters of one incarnation at a step boundary, with an entry for each of P fragments."""
-
-    step: int = 0
-    tokens: int = 0
-    """Raw tokens of this incarnation."""
-    data_position: int = 0
-    loss: float = 0.0
-    step_s: float = 0.0
-    fragments: tuple[FragmentCounters, ...] = ()
-    waits: bool = False
-    """Whether it waits for other learners; as the next three, only with `data_parallel`."""
-    communicator: int = 0
-    """Number of the latest communicator."""
-    meeting: str = ""
-    """host:port at which others would meet; empty while it is in a communicator."""
-    peer_bytes: int | None = None
-    """Bytes from other learners in this incarnation; None if they are not counted."""
-
-    @property
-    def versions(self) -> list[int]:
-        """Adopted version of each fragment."""
-        return [fragment.version for fragment in self.fragments]
-
-    @property
-    def oldest(self) -> int:
-        """Fragment that it has made the most steps on since it was adopted."""
-        return max(range(len(self.fragments)), key=lambda index: self.fragments[index].c_steps)
-
-    def c_tokens(self, fragment: int) -> int:
-        """Tokens trained on since the fragment was adopted, without those that are `lost`."""
-        return self.tokens - self.fragments[fragment].tokens_from
 
 
 class Snapshot(NamedTuple):

@@ -109,4 +109,4 @@ class Joining:
             self.donor = inbox.handover.header.donor
         for adoption in inbox.adoptions.values():
             self.adopt(adoption)
-        return self.replica.is_complete
+        return self.replica.counters.is_complete

@@ -7,7 +7,8 @@ Pure functions. `messenger` decides when a message is sent; the syncer's side is
 and `wire.proto` describes every field.
 """
 
-from chaoslab.diloco.learner.exchange import Counters, Joined, Payloads
+from chaoslab.diloco.learner.counters import Counters
+from chaoslab.diloco.learner.exchange import Joined, Payloads
 from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -41,7 +42,7 @@ def progress(counters: Counters) -> pb.Progress:
     return pb.Progress(
         step=counters.step,
         tokens=counters.tokens,
-        c_steps=[fragment.c_steps for fragment in counters.fragments],
+        c_steps=[counters.c_steps(index) for index in range(len(counters.fragments))],
         c_tokens=[counters.c_tokens(index) for index in range(len(counters.fragments))],
         versions=counters.versions,
         loss=counters.loss,
@@ -66,7 +67,7 @@ def push(counters: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
         fragment=fragment,
         base_version=pull.base_version,
         step=counters.step,
-        c_steps=counters.fragments[fragment].c_steps,
+        c_steps=counters.c_steps(fragment),
         c_tokens=counters.c_tokens(fragment),
         tokens_from=counters.fragments[fragment].tokens_from,
         tokens_to=counters.tokens,

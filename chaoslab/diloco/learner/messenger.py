@@ -297,15 +297,14 @@ class Messenger:
 
     def _push(self, snapshot: Snapshot, pull: pb.Pull) -> None:
         """Push the work on the fragment, or decline with an empty push if there is none."""
-        fragment = pull.fragment
-        counters = snapshot.counters.fragments[fragment]
-        if counters.version != pull.base_version or counters.c_steps == 0:
-            declined = messages.declined(snapshot.counters, pull, self._codec)
+        counters, fragment = snapshot.counters, pull.fragment
+        if counters.versions[fragment] != pull.base_version or counters.c_steps(fragment) == 0:
+            declined = messages.declined(counters, pull, self._codec)
             self._send_payload(
                 pb.FromLearner(epoch=self.epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
-        push = messages.push(snapshot.counters, pull, self._codec)
+        push = messages.push(counters, pull, self._codec)
         sent = self._payloads.outgoing(push, lambda: snapshot.delta(fragment))
         for number, (header, payload) in enumerate(sent):
             self._send_payload(

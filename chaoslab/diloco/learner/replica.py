@@ -20,20 +20,14 @@ from chaoslab.core.payloads import (
     LifeFields,
     by_fragment,
 )
-from chaoslab.diloco.learner.exchange import (
-    Adoption,
-    Counters,
-    FragmentCounters,
-    Handover,
-    Snapshot,
-)
+from chaoslab.diloco.learner.counters import Counters
+from chaoslab.diloco.learner.exchange import Adoption, Handover, Snapshot
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.task import Batch
 
-_SMOOTHING = 0.1
 State = TypeVar("State")
 """State of a learner; only the functions know what it consists of."""
 
@@ -119,11 +113,6 @@ class Replica:
         self._given_up: Any = None
         """State that it went back from, which a round may have merged."""
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every fragment has been adopted at least once."""
-        return all(version >= 0 for version in self.counters.versions)
-
     # ------------------------------------------------------------ start
 
     def compile(self) -> None:
@@ -140,8 +129,8 @@ class Replica:
         `blend`: share of the trained values that an adoption keeps.
         """
         self._inner.cut(layout, blend=blend)
-        fragments = tuple(FragmentCounters() for _ in layout.fragments)
-        self.counters = Counters(step=step, data_position=data_position, fragments=fragments)
+        parts = len(layout.fragments)
+        self.counters = Counters.cut(parts, step=step, data_position=data_position)
 
     def init(self) -> None:
         """Set initial values and fresh moments, with the learning rate of the step to start from.
@@ -158,12 +147,8 @@ class Replica:
     def take_over(self, handover: Handover) -> None:
         """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
         self._keep(self._inner.unpack(handover.payload))
-        adopted = zip(self.counters.fragments, handover.header.versions, strict=True)
-        self.counters = replace(
-            self.counters,
-            step=handover.header.step,
-            fragments=tuple(fragment._replace(version=version) for fragment, version in adopted),
-        )
+        header = handover.header
+        self.counters = self.counters.handed_over(step=header.step, versions=header.versions)
 
     def recall(self, payload: bytes, data_position: int) -> None:
         """Restore the moments of an own checkpoint, and continue at its data position.
@@ -186,17 +171,10 @@ class Replica:
         loss_now = float(loss)  # returns when the step is done
         waited_s = self._parallel.waited_s if self._parallel else 0.0
         self.pace.rest(began_s, waited_s=waited_s)
-        took_s, counters = time.monotonic() - began_s - waited_s, self.counters
-        share = _SMOOTHING if counters.step_s else 1.0
-        self.counters = replace(
-            counters,
-            step=counters.step + 1,
-            tokens=counters.tokens + self._tokens_per_batch,
-            data_position=counters.data_position + 1,
+        self.counters = self.counters.stepped(
+            tokens=self._tokens_per_batch,
             loss=loss_now,
-            step_s=counters.step_s + share * (took_s - counters.step_s),
-            fragments=tuple(f._replace(c_steps=f.c_steps + 1) for f in counters.fragments),
-            waits=False,
+            took_s=time.monotonic() - began_s - waited_s,
             peer_bytes=self._parallel.received_bytes if self._parallel else None,
         )
 
@@ -211,28 +189,22 @@ class Replica:
         before = counters.fragments[index]
         if adoption.version <= before.version:
             return None
-        committed = adoption.committed_tokens - before.committed
-        discarded = before.lost + counters.c_tokens(index) - committed
+        self.counters = counters.adopted(
+            index, version=adoption.version, committed_tokens=adoption.committed_tokens
+        )
+        discarded = self.counters.fragments[index].discarded - before.discarded
         if discarded == 0 and self._given_up is not None:
             self._state = self._given_up  # it went back too early: all of that was merged
         self._given_up = None
-        values, has_work = adoption.values, before.c_steps > 0
+        values, has_work = adoption.values, counters.c_steps(index) > 0
         self._keep(self._inner.adopt(self._state, index, values, has_work=has_work))
-        fragments = list(counters.fragments)
-        fragments[index] = FragmentCounters(
-            version=adoption.version,
-            tokens_from=counters.tokens,
-            committed=adoption.committed_tokens,
-            discarded=before.discarded + discarded,
-        )
-        self.counters = replace(counters, fragments=tuple(fragments))
         return {
             "fragment": index,
             "version": adoption.version,
             "step": counters.step,
             "digest": adoption.digest,
             "discarded_tokens": discarded,
-            "committed_tokens": committed,
+            "committed_tokens": adoption.committed_tokens - before.committed,
         }
 
     # ------------------------------------------------------------ with other learners
@@ -263,23 +235,9 @@ class Replica:
 
     def go_back(self) -> None:
         """Give up all work since the last adoption, moments included."""
-        if any(fragment.c_steps for fragment in self.counters.fragments):
+        if self.counters.has_work:
             self._given_up, self._state = self._state, self._adopted
-        self._count_as_lost()
-
-    def _count_as_lost(self) -> None:
-        counters = self.counters
-        self.counters = replace(
-            counters,
-            fragments=tuple(
-                fragment._replace(
-                    c_steps=0,
-                    tokens_from=counters.tokens,
-                    lost=fragment.lost + counters.c_tokens(index),
-                )
-                for index, fragment in enumerate(counters.fragments)
-            ),
-        )
+        self.counters = self.counters.given_up()
 
     def forget_own_work(self) -> None:
         """Reset to the adopted values: the result of training is the global parameters."""
@@ -313,15 +271,4 @@ class Replica:
 
     def final(self, whose: LifeFields) -> LearnerFinal:
         """Final account: versions, and what became of every token."""
-        counters = self.counters
-        fragments = counters.fragments
-        return LearnerFinal(
-            **whose,
-            step=counters.step,
-            tokens=counters.tokens,
-            versions=by_fragment(counters.versions),
-            digests=self.digests(),
-            committed=by_fragment([fragment.committed for fragment in fragments]),
-            discarded=by_fragment([fragment.discarded for fragment in fragments]),
-            in_flight=by_fragment([f.lost + counters.c_tokens(p) for p, f in enumerate(fragments)]),
-        )
+        return self.counters.final(whose, self.digests())

@@ -9,7 +9,7 @@ short turns, so that a learner that waits still adopts, answers, leaves and ends
 
 from collections.abc import Callable
 
-from chaoslab.diloco.learner.exchange import Counters
+from chaoslab.diloco.learner.counters import Counters
 
 TURN_S = 0.1
 """Longest turn of a wait, in s."""
@@ -30,9 +30,7 @@ class RoundWait:
 
     def is_needed(self, counters: Counters) -> bool:
         """Whether the learner must not step before it has adopted a newer version."""
-        return self.limit is not None and any(
-            fragment.c_steps >= self.limit for fragment in counters.fragments
-        )
+        return self.limit is not None and counters.c_steps(counters.oldest) >= self.limit
 
     def add(self, counters: Counters, seconds: float) -> None:
         """Count a turn of the wait, and report the wait when that is due."""

@@ -28,8 +28,9 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.counters import Counters
 from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
-from chaoslab.diloco.learner.exchange import Adoption, Counters, Inbox, Joined
+from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.joining import Joining, JoinRefused
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
@@ -219,7 +220,7 @@ class Learner:
         """Enter or leave a communicator, as the syncer says."""
         if self._parallel is None:
             return
-        has_work = any(fragment.c_steps for fragment in self._replica.counters.fragments)
+        has_work = self._replica.counters.has_work
         if order.size == 0 or has_work:  # with work it cannot begin with the others
             if order.number >= self._parallel.number:
                 self._parallel.number = order.number
@@ -280,7 +281,7 @@ class Learner:
                 **self._messenger.membership,
                 step=counters.step,
                 fragment=counters.oldest,
-                c_steps=counters.fragments[counters.oldest].c_steps,
+                c_steps=counters.c_steps(counters.oldest),
                 waited_s=waited_s,
                 is_for_learners=self._parallel is not None
                 and not self._round_wait.is_needed(counters),

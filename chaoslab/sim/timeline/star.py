@@ -15,13 +15,12 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from chaoslab.diloco.learner.exchange import Adoption
+from chaoslab.diloco.learner.counters import Counters
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Action, Hello, Merge, Offer, Pull
+from chaoslab.diloco.syncer.decisions import Action, Hello, Merge, Offer, Progress, Pull
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import EventQueue, Priority, SimClock, Timer
-from chaoslab.sim.counters import Counters
 from chaoslab.sim.pipe import Pipe
 from chaoslab.sim.timeline.training import Method, Result, Training
 
@@ -63,9 +62,9 @@ class _Star:
         parts = training.parts
         self._push_bytes = max(1, round(training.sent_bytes / parts))
         self._published_bytes = max(1, round(training.merged_bytes / parts))
-        self._learner = Counters(parts, step=0, data_position=0, loss=0.0)
-        self._learner.versions = [0] * parts
-        self._arrived: list[Adoption] = []
+        fresh = Counters.cut(parts, step=0, data_position=0)
+        self._learner = fresh.handed_over(step=0, versions=[0] * parts)
+        self._arrived: list[Merge] = []
         self._waits_for = None if training.method is Method.DECOUPLED else training.period
         self._is_waiting = False
         self._policy = Policy(_settings(training))
@@ -94,7 +93,11 @@ class _Star:
 
     def _begin_step(self) -> None:
         """Adopt what has arrived, then make a step or wait for a round."""
-        self.adopted += sum(self._learner.adopt(one) is not None for one in self._arrived)
+        for merge in self._arrived:
+            self._learner = self._learner.adopted(
+                merge.fragment, version=merge.base_version + 1, committed_tokens=0
+            )
+        self.adopted += len(self._arrived)
         self._arrived.clear()
         oldest = self._learner.c_steps(self._learner.oldest)
         self._is_waiting = self._waits_for is not None and oldest >= self._waits_for
@@ -104,27 +107,26 @@ class _Star:
             self._agenda.after(self._training.step_s, self._end_step)
 
     def _end_step(self) -> None:
-        self._learner.add_step(1, self._training.step_s)
+        self._learner = self._learner.stepped(tokens=1, loss=0.0, took_s=self._training.step_s)
         self._report()
         self._begin_step()
 
     def _report(self) -> None:
-        report = self._learner.report()
+        report = _progress(self._learner)
         self._say(lambda: self._hear(self._policy.progress(self.now_s, _EPOCH, report)))
 
     def _pulled(self, pull: Pull) -> None:
         """Answer at once with the state after the newest step."""
         fragment, learner = pull.fragment, self._learner
-        report = learner.report()
-        made = report.c_steps[fragment]
+        made = learner.c_steps(fragment)
         offer = Offer(
             round=pull.round, fragment=fragment, base_version=pull.base_version,
-            step=report.step, c_steps=made, c_tokens=made,
-            tokens_from=report.tokens - made, tokens_to=report.tokens,
+            step=learner.step, c_steps=made, c_tokens=made,
+            tokens_from=learner.tokens - made, tokens_to=learner.tokens,
         )  # fmt: skip
         self._up.send(self._push_bytes, lambda _: self._pushed(offer))
 
-    def _published(self, published: Adoption) -> None:
+    def _published(self, published: Merge) -> None:
         self._arrived.append(published)
         if self._is_waiting:
             self._begin_step()
@@ -152,11 +154,19 @@ class _Star:
 
     def _publish(self, merge: Merge) -> None:
         self._policy.rounds.published(self.now_s, merge)
-        published = Adoption(
-            fragment=merge.fragment, version=merge.base_version + 1,
-            committed_tokens=0, digest="", values=0.0,
-        )  # fmt: skip
-        self._down.send(self._published_bytes, lambda _: self._published(published))
+        self._down.send(self._published_bytes, lambda _: self._published(merge))
+
+
+def _progress(counters: Counters) -> Progress:
+    """Counters of a learner, as the policy takes them."""
+    parts = range(len(counters.fragments))
+    return Progress(
+        step=counters.step, tokens=counters.tokens,
+        c_steps=tuple(map(counters.c_steps, parts)),
+        c_tokens=tuple(map(counters.c_tokens, parts)),
+        versions=tuple(counters.versions), loss=counters.loss, step_s=counters.step_s,
+        data_position=counters.data_position,
+    )  # fmt: skip
 
 
 def _settings(training: Training) -> Settings:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
+from chaoslab.diloco.learner.counters import Counters, FragmentCounters
+from chaoslab.diloco.learner.exchange import Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.payloads import ArrayPayloads
 from chaoslab.diloco.model.codec import decode
@@ -67,7 +68,7 @@ class Trainer:
                     loss=1.5,
                     step_s=0.01,
                     fragments=tuple(
-                        FragmentCounters(version, steps, 10 * (step - steps))
+                        FragmentCounters(version, step - steps, 10 * (step - steps))
                         for version, steps in zip(versions, since, strict=True)
                     ),
                 ),

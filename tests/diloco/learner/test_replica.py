@@ -93,7 +93,7 @@ def test_going_back_gives_up_moments_and_keeps_count_of_the_tokens(replica: Repl
     trained(replica, 3)
     replica.go_back()
     assert replica.pack() == bytes([0, 0])
-    assert replica.counters.fragments[0].c_steps == 0
+    assert replica.counters.c_steps(0) == 0
     assert columns(replica) == (0, 0, 30)
     trained(replica, 2)
     said = replica.adopt(adoption(1, 20))

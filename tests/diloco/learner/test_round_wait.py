@@ -1,12 +1,13 @@
 """When a synchronous learner waits for a round, and what it says of it."""
 
-from chaoslab.diloco.learner.exchange import Counters, FragmentCounters
+from chaoslab.diloco.learner.counters import Counters, FragmentCounters
 from chaoslab.diloco.learner.round_wait import RoundWait
 
 
-def counters(*c_steps: int, step: int = 9) -> Counters:
+def counters(*c_steps: int, step: int = 1000) -> Counters:
     return Counters(
-        step=step, fragments=tuple(FragmentCounters(version=1, c_steps=steps) for steps in c_steps)
+        step=step,
+        fragments=tuple(FragmentCounters(version=1, steps_from=step - made) for made in c_steps),
     )
 
 
@@ -24,6 +25,6 @@ def test_a_wait_is_told_every_quarter_of_a_second_and_counted_once() -> None:
     wait = RoundWait(lambda held, seconds: told.append((held.step, seconds)))
     for _ in range(6):
         wait.add(counters(26), 0.125)
-    wait.add(counters(26, step=10), 0.125)
-    assert told == [(9, 0.25), (9, 0.5), (9, 0.75)]
+    wait.add(counters(26, step=1001), 0.125)
+    assert told == [(1000, 0.25), (1000, 0.5), (1000, 0.75)]
     assert (wait.take_s(), wait.take_s()) == (0.875, 0.0)
