@@ -70,9 +70,9 @@ def replica_of(corrupt: Corrupt, *, is_always: bool) -> type[Replica]:
     """A replica whose state is corrupted after its steps, or after one."""
 
     class Corrupted(Replica):
-        def step(self, batch: Batch) -> None:
+        async def step(self, batch: Batch) -> None:
             before = self._state
-            super().step(batch)
+            await super().step(batch)
             if is_always or self.counters.step == ONCE_AT_STEP:
                 self._state = corrupt(cast("Inner", self._inner), before, self._state)
 

@@ -36,6 +36,7 @@ from chaoslab.diloco.model.encodings import Codec
 from chaoslab.diloco.model.fragments import Layout
 from chaoslab.diloco.model.task import Batch, Params, Task
 from chaoslab.diloco.node.snapshots import read_snapshot, snapshot_paths
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages as syncer_messages
 from chaoslab.diloco.syncer.decisions import (
@@ -206,7 +207,7 @@ class OneProcess:
 
     def _step(self, learner: Learner) -> None:
         """End a step, report it, answer what was asked, adopt, begin the next one."""
-        learner.replica.step(next(learner.batches))
+        run_now(learner.replica.step(next(learner.batches)))
         self._report(learner)
         self._go_on(learner)
 
@@ -248,7 +249,7 @@ class OneProcess:
             self._later(0.0, lambda: self._policy.decline(self._now_s, learner.epoch, offer))
             return
         push = learner_messages.push(held, pull, self._codec)
-        payload = encode(learner.snapshot.delta(pull.fragment), self._codec)
+        payload = encode(np.asarray(learner.snapshot.delta(pull.fragment)), self._codec)
         self._later(self._speeds.sync_s / 2, partial(self._receive, learner.epoch, push, payload))
 
     # ------------------------------------------------------------ syncer

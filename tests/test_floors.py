@@ -268,14 +268,14 @@ def test_time_comes_from_a_clock_or_the_record() -> None:
     } == {"report.webhook"}, "the calendar time that receivers check"
 
 
-def test_a_simulation_runs_the_real_syncer_and_loads_no_heavy_library() -> None:
+def test_a_simulation_runs_the_real_programs_and_loads_no_heavy_library() -> None:
     reached: set[str] = set()
     left = ["sim.fleet"]
     while left:
         if (module := left.pop()) not in reached:
             reached.add(module)
             left += map(module_of, own(module))
-    assert "diloco.syncer.syncer" in reached
+    assert {"diloco.syncer.syncer", "diloco.learner.training_thread"} <= reached
     assert [
         f"{module} imports {name}"
         for module in sorted(reached)

@@ -80,12 +80,13 @@ _TIMELINE_SOURCES: Final = (
 
 _POLICY_SOURCES: Final = (
     "checks", "core", "diloco/learner/checkpoints.py", "diloco/learner/counters.py",
-    "diloco/learner/exchange.py",
-    "diloco/learner/link.py", "diloco/learner/messages.py", "diloco/learner/messenger.py",
-    "diloco/learner/pace.py", "diloco/learner/tampering.py", "diloco/model/encodings.py",
-    "diloco/node", "diloco/settings.py", "diloco/syncer", "diloco/wire",
-    "experiments/run_measures.py", "experiments/simulated_runs.py", "faults", "fleet", "links",
-    "plan", "prepare", "record", "run", "sim", "undo",
+    "diloco/learner/exchange.py", "diloco/learner/joining.py", "diloco/learner/link.py",
+    "diloco/learner/messages.py", "diloco/learner/messenger.py", "diloco/learner/pace.py",
+    "diloco/learner/replica.py", "diloco/learner/round_wait.py", "diloco/learner/signals.py",
+    "diloco/learner/tampering.py", "diloco/learner/training_thread.py",
+    "diloco/model/encodings.py", "diloco/node", "diloco/settings.py", "diloco/syncer",
+    "diloco/wire", "experiments/run_measures.py", "experiments/simulated_runs.py", "faults",
+    "fleet", "links", "plan", "prepare", "record", "run", "sim", "undo",
 )  # fmt: skip
 """Sources of everything that carries out a plan in a simulation."""
 

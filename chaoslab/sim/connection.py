@@ -6,14 +6,13 @@ open ─► connected, or refused ─► send ─► Stream ─► hear ─► n
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 from chaoslab.core.link_meter import Meter, Queued
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes, Closed, Received, StreamEvent
 from chaoslab.sim.process import Process
-from chaoslab.sim.waits import Until, Wakeable, drive
+from chaoslab.sim.waits import Wakeable, drive, work
 from chaoslab.sim.wires import SILENT_S, Party, Stream, Wire, ping
 
 _REFUSED = "unavailable: failed to connect to all addresses; Connection refused"
@@ -72,7 +71,7 @@ class Connection:
             message, payload, midway = self._outbox.pop(next(iter(self._outbox)))
             seconds = self._takes_s(message)
             if seconds:
-                await Until(partial(self._process.work, seconds))
+                await work(self._process, seconds)
             made = payload() if callable(payload) else payload
             if midway is not None:
                 await midway()
@@ -112,7 +111,7 @@ class Connection:
             return None
         event = self._arrivals.popleft()
         if isinstance(event, Received) and event.message.WhichOneof("body") == "fragment":
-            await Until(partial(self._process.work, self._process.world.costs.adopt_s))
+            await work(self._process, self._process.world.costs.adopt_s)
         return event
 
     # ---------------------------------------------------------------- the network's side

@@ -26,6 +26,8 @@ class CheckpointFile:
     step: int
     data_position: int
     size_bytes: int
+    payload: bytes
+    """What it holds, as long as it is whole."""
     damage: str = ""
     """Why a learner refuses it; empty: it is whole."""
 

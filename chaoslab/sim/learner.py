@@ -1,175 +1,141 @@
-"""Simulated learner: steps, pushes when asked, adopts what is published; nothing is computed.
+"""Simulated learner: the real training thread and messenger, on a model, a network and a disk.
 
-    start ─► compile ─► Joining ─► training: step ─► boundary ─► step ─► … ─► Leaving
-                           ▲                 │ ▲
-                       Messenger ◄═══════════╧═╧═══ pulls, fragments, checkpoint, stop
+    start ─► training_thread.Learner ─► exit          (`diloco.learner`)
+              │        │        └─ Saving ─► disk
+              │        └─ Messenger ═══════════════► syncer
+              └─ ModelledReplica: each step at its cost
 
-It does and reports what `diloco.learner.program` does, each piece of work at its cost. `Counters`
-has its numbers, `Messenger` its messages, `Pace` the length of its steps, `Saving` its checkpoints.
+What its training thread waits for takes time of the virtual clock. A wedged one goes on when it is
+released, and the others meanwhile.
 """
 
-from functools import partial
-from typing import NamedTuple
+from itertools import repeat
+from typing import Any
 
-from chaoslab.core.payloads import LearnerStarted
-from chaoslab.sim.clock import Timer
-from chaoslab.sim.counters import Counters
-from chaoslab.sim.joining import Joining
-from chaoslab.sim.learner_process import LearnerProcess
-from chaoslab.sim.leaving import Leaving
-from chaoslab.sim.process import need
-from chaoslab.sim.step_reports import StepReports
-
-_TURN_S = 0.1
-"""Turn of a wait for a round, as in `diloco.learner.round_wait`."""
-
-
-_POLL_S = 1.0
-"""Turn of a wait for messages, as in `diloco.learner.joining`."""
+from chaoslab.core.payloads import LearnerStarted, NodeFields
+from chaoslab.diloco.learner import training_thread
+from chaoslab.diloco.learner.joining import JoinRefused
+from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.training_thread import Shard
+from chaoslab.diloco.wire.mailbox import Received
+from chaoslab.sim.messenger import Messenger, ModelledPayloads
+from chaoslab.sim.model import PARAMETERS
+from chaoslab.sim.modelled_replica import ModelledReplica, ModelledSteps
+from chaoslab.sim.process import Act, Process, need
+from chaoslab.sim.saving import Saving
+from chaoslab.sim.waits import Points, Wakeable, drive
+from chaoslab.sim.wires import Stream
 
 
-class _Wait(NamedTuple):
-    """A turn of waiting for a round."""
-
-    since_s: float
-    timer: Timer
-
-
-class Learner(LearnerProcess):
-    """One life of a learner. Its training is steps, and what it does between two of them:
-
-    boundary ─► left? refused? welcomed anew? ─► adopt ─► stop? ─┬─► step ──► report, save ─┐
-        ▲                                                        └─► wait for a round ──────┤
-        └───────────────────────────────────────────────────────────────────────────────────┘
-    """
+class Learner(Process):
+    """One life of a learner."""
 
     def begin(self) -> None:
         """Begin the life: its process is started."""
-        self.prepare()
-        costs = self.world.costs
-        self._reports = StepReports(self)
-        self._leaving = Leaving(self, self._reports)
-        self._joining = Joining(self, self._reports, self._leaving, then=self._loop)
-        self._step_s = costs.step_takes_s(self.parameters, self.tokens, chips=self.hosts)
-        self._save_every_s = float(need(self.flags, "save-every"))
-        self._wait: _Wait | None = None
-        self._is_started = self._is_compiled = False
-        self.on("pace", self.pace.apply_pace_hook)
-        self.on("slow", self.pace.apply_slow_hook)
-        self.on("disk", self.saving.apply_hook)
-        self.work(self.takes(costs.start_s), self._start)
+        flags = self.flags
+        self._training: training_thread.Learner | None = None
+        self._is_wedged, self._hung = False, list[Act]()
+        self._parameters = PARAMETERS[need(flags, "model")]
+        self._hosts = self.spec.hosts.count if self.spec.hosts else 1
+        self._rest = Wakeable(self)
+        self._pace = Pace(
+            step_time_s=float(flags["step-time"]) if "step-time" in flags else None,
+            speed=float(flags.get("speed", 1.0)),
+            now_s=self.clock.now_s,
+            sleep=self._rest.wait,
+        )
+        payloads = ModelledPayloads(self, self._parameters)
+        self._messenger = Messenger(self, self, payloads=payloads)
+        self._steps = ModelledSteps(self, self._parameters)
+        self._saving = Saving(self, moments_digest=self._steps.moments_digest)
+        self.on("updates", payloads.tampering.apply_hook)
+        self.on("pace", self._pace.apply_pace_hook)
+        self.on("slow", self._pace.apply_slow_hook)
+        self.on("disk", self._saving.apply_hook)
+        start_s = self.takes(self.world.costs.start_s)
+        self.work(start_s, lambda: drive(self._live(), resume=self._on_training_thread))
 
-    def _start(self) -> None:
-        self._is_started = True
-        self._saved_s = self.clock.time_s
+    async def _live(self) -> None:
+        flags, costs = self.flags, self.world.costs
+        tokens = int(need(flags, "batch")) * int(need(flags, "sequence"))
+        replica = ModelledReplica(
+            self, self._steps, self._pace,
+            tokens=tokens, step_s=costs.step_takes_s(self._parameters, tokens, chips=self._hosts),
+        )  # fmt: skip
+        self._training = training_thread.Learner(
+            replica, self._messenger, store=self._saving,
+            shard=Shard(int(need(flags, "shard")), lambda _: repeat(None)),
+            save_every_s=float(need(flags, "save-every")),
+            emit=self.say, phases=Points(self),
+        )  # fmt: skip
         started = LearnerStarted(
-            **self.whose, devices=self.hosts, platform="sim", parameters=self.parameters
+            **self.whose, devices=self._hosts, platform="sim", parameters=self._parameters
         )
         self.say(started)
-        self.messenger.start()
-        self._joining.own = self.saving.load_newest()
-        self._joining.compile_s = self.takes(self.world.costs.compile_s)
-        self.work(self._joining.compile_s, self._compiled)
+        self._messenger.start()
+        code = 0
+        try:
+            await self._training.run()
+        except JoinRefused as refused:
+            code = refused.exit_code
+        self.later(self.takes(costs.leave_s), lambda: self.exit(code))
 
-    def _compiled(self) -> None:
-        self._is_compiled = True
-        self.every(_POLL_S, self._wait_for_messages)
-        self.on_training_thread(self._joining.go_on)
+    def end(self) -> None:
+        """End the process and its stream."""
+        super().end()
+        if self._messenger.stream is not None:
+            self._messenger.stream.abandon()
 
-    def _wait_for_messages(self) -> None:
-        """While it joins or adopts the last versions: its thread waits in turns."""
-        if not self.is_training or self._leaving.is_finishing:
-            self.on_training_thread(self.messenger.allow_reconnect)
+    def takes(self, mean_s: float) -> float:
+        """Duration of a piece of work, drawn anew."""
+        return self.chance.spread(mean_s, self.world.costs.spread)
 
-    def look(self) -> None:
-        """See `LearnerProcess.look`."""
-        if not self._is_compiled or self.is_ending:
-            return
-        if self._leaving.is_finishing:
-            self._leaving.finish()
-        elif not self.is_training:
-            self._joining.go_on()
-        elif self._wait is not None:  # for a round: something has arrived
-            self._wait.timer.cancel()
-            self._end_wait()
+    # ---------------------------------------------------------------- signals
 
     def ask_to_end(self) -> bool:
-        """Leave after the current step; before it handles signals its process just ends."""
-        if not self._is_started:
-            return False
-        self._leaving.ask()
-        self.do(lambda: self.on_training_thread(self.look))
-        return True
+        """SIGTERM: leave after the step; before it handles signals its process just ends."""
+        if self._training is not None:
+            self._training.ask_to_leave()
+            self._rest.wake()
+        return self._training is not None
 
     def note_preemption(self) -> bool:
         """SIGHUP: whether it handles that; the training thread reports it after its step."""
-        self.was_noticed = self._is_started
-        return self._is_started
+        if self._training is not None:
+            self._training.note_preemption()
+        return self._training is not None
 
-    # ---------------------------------------------------------------- training
+    def wedge(self) -> None:
+        """Hang its training thread."""
+        self._is_wedged = True
 
-    def _loop(self) -> None:
-        """Between two steps."""
-        leaving, counters, inbox = self._leaving, self.counters, self.messenger.inbox
-        if counters is None or self.is_ending:
-            return
-        if leaving.reason:
-            leaving.leave(counters)
-            return
-        if inbox.refused is not None:
-            leaving.refuse()
-            return
-        if inbox.joined is not None:
-            joined, inbox.joined = inbox.joined, None
-            self._joining.rejoin(counters, joined)
-        if inbox.adoptions:
-            self.adopt(counters, partial(self._go_on, counters))
+    def unwedge(self) -> None:
+        """Release its training thread."""
+        self._is_wedged = False
+        hung, self._hung = self._hung, []
+        for act in hung:
+            self.do(act)
+
+    def _on_training_thread(self, act: Act) -> None:
+        """Do it there: now, or when the thread hangs no more."""
+        if self._is_wedged:
+            self._hung.append(act)
         else:
-            self._go_on(counters)
+            act()
 
-    def _go_on(self, counters: Counters) -> None:
-        if self.messenger.inbox.stop is not None:
-            self._leaving.begin_finish(counters, self.messenger.inbox.stop)
-        elif self._must_wait(counters):
-            self.boundary(counters)
-            self._wait = _Wait(self.now_s, self.train_later(_TURN_S, self._end_wait))
-        else:
-            self._begin_step(counters)
+    # ---------------------------------------------------------------- its end of streams
 
-    def _begin_step(self, counters: Counters) -> None:
-        began_s, takes_s = self.clock.time_s, self.takes(self._step_s)
-        if self.world.cores is None:
-            self._keep_pace(counters, began_s, takes_s)
-            return
-        self.work(takes_s, lambda: self._keep_pace(counters, began_s, self.now_s - began_s))
+    def hear(self, stream: Stream, message: Received[Any]) -> None:
+        """A message of the syncer."""
+        if self._messenger.stream is not None:
+            self._messenger.stream.hear(stream, message)
 
-    def _keep_pace(self, counters: Counters, began_s: float, took_s: float) -> None:
-        """The step ends when its pace says so."""
-        wait_s = self.pace.ends_s(began_s, took_s) - self.clock.time_s
-        step = partial(self._step, counters, began_s)
-        self.train_later(wait_s if wait_s > 0.0 else 0.0, step)
+    def lose(self, stream: Stream, reason: str) -> None:
+        """The stream has ended."""
+        if self._messenger.stream is not None:
+            self._messenger.stream.lose(stream, reason)
 
-    def _step(self, counters: Counters, began_s: float) -> None:
-        """A step has been made."""
-        counters.add_step(self.tokens, self.clock.time_s - began_s)
-        self.boundary(counters)
-        self._reports.notice(counters)
-        self._reports.sample_if_due(counters)
-        if self.clock.time_s - self._saved_s >= self._save_every_s:
-            self._saved_s = self.clock.time_s
-            self.save(counters)
-        self._loop()
+    # ---------------------------------------------------------------- events
 
-    def _must_wait(self, counters: Counters) -> bool:
-        limit = self._joining.steps_before_wait
-        return limit is not None and counters.c_steps(counters.oldest) >= limit
-
-    def _end_wait(self) -> None:
-        counters, wait = self.counters, self._wait
-        if counters is None or wait is None:
-            return
-        self._wait = None
-        self._reports.wait(counters, self.now_s - wait.since_s)
-        self.pace.restart()
-        self._reports.notice(counters)
-        self._loop()
+    def _about(self) -> NodeFields:
+        return {"node": "", **self.whose}

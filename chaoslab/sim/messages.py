@@ -3,7 +3,7 @@
 Messages are those of `wire.proto`.
 """
 
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,8 @@ class Values(msgspec.Struct, frozen=True):
 class PushValues(Values, frozen=True):
     """Work on a fragment."""
 
-    epoch: int
+    life: str
+    """Of whose learner it is."""
     scale: float
     """Times as large as it should be; NaN if one of its values is."""
 
@@ -34,10 +35,35 @@ class FragmentValues(Values, frozen=True):
     """Loss of the global parameters, by the model."""
 
 
-class CheckpointValues(Values, frozen=True):
-    """A donor's state."""
+class Trained(NamedTuple):
+    """State of a learner."""
 
     digests: tuple[str, ...]
+    """Of the adopted values of each fragment."""
+    loss: float
+    step: int
+    """Step of the schedule of the learning rate."""
+    moments: tuple[str, int]
+    """Life that made the moments of the optimizer, and at which step."""
+
+
+class CheckpointValues(Values, frozen=True):
+    """A checkpoint of a learner."""
+
+    state: Trained
+
+
+class AdoptedValues(NamedTuple):
+    """Values of a version, in the place of an array of them."""
+
+    digest: str
+    loss: float
+
+
+class ModelledLayout(NamedTuple):
+    """Fragments, all of one size."""
+
+    fragments: range
 
 
 V = TypeVar("V", bound=Values)

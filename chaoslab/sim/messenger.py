@@ -1,7 +1,7 @@
 """Messages of a simulated learner: the real messenger, on modelled payloads.
 
-training thread ── boundary(snapshot) ──► Messenger ─ Link ══ Connection ══► syncer
-◄── inbox: joined, adoptions, handover, stop ──┘ changed()
+training thread ── boundary, take, wait ──► Messenger ─ Link ══ Connection ══► syncer
+└─ ModelledPayloads
 """
 
 import math
@@ -11,16 +11,24 @@ from collections.abc import Callable, Sequence
 from chaoslab.core.link_meter import PING_S, Meter
 from chaoslab.core.protocol import Corruption
 from chaoslab.diloco.learner import messenger
-from chaoslab.diloco.learner.exchange import Adoption, Inbox, Outgoing
+from chaoslab.diloco.learner.exchange import Adoption, Outgoing
 from chaoslab.diloco.learner.messenger import Ambient
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.mailbox import Bytes, Received
+from chaoslab.diloco.wire.mailbox import Bytes
 from chaoslab.sim.connection import Connection
-from chaoslab.sim.messages import FragmentValues, PushValues, Values, as_bytes, values_of
+from chaoslab.sim.messages import (
+    AdoptedValues,
+    FragmentValues,
+    ModelledLayout,
+    PushValues,
+    Values,
+    as_bytes,
+    values_of,
+)
 from chaoslab.sim.model import Sizes
-from chaoslab.sim.process import Act, Process
+from chaoslab.sim.process import Process
 from chaoslab.sim.waits import Points, Waits
 from chaoslab.sim.wires import Party
 
@@ -32,32 +40,32 @@ class ModelledPayloads:
         self._process, self._parameters = process, parameters
         self.tampering = Tampering(process.say, process.whose)
         self._sizes = Sizes(process.world.costs, fragments=1, compression="f32")
-        self.epoch = 0
-        """Epoch of the current or latest membership."""
+        self._life = f"{process.name}/{process.incarnation}"
 
     @property
     def specs_json(self) -> str:
         """Number of parameters, which is all that the model asks of tensors."""
         return str(self._parameters)
 
-    def cut(self, settings: Settings) -> int:
-        """Number of fragments."""
+    def cut(self, settings: Settings) -> ModelledLayout:
+        """See `Payloads`."""
         self._sizes = Sizes(
             self._process.world.costs,
             fragments=settings.fragments,
             compression=settings.compression,
         )
         self._sizes.parameters = self._parameters
-        return settings.fragments
+        return ModelledLayout(range(settings.fragments))
 
     def adoption(self, header: pb.Fragment, payload: memoryview) -> Adoption:
-        """See `Payloads`; the values are the loss that the model gives them."""
+        """See `Payloads`."""
+        loss = values_of(payload, FragmentValues).loss
         return Adoption(
             fragment=header.fragment,
             version=header.version,
             committed_tokens=header.committed_tokens,
             digest=header.digest,
-            values=values_of(payload, FragmentValues).loss,
+            values=AdoptedValues(header.digest, loss),
         )
 
     def initial(self, values: None) -> Bytes:  # noqa: ARG002 - they are as all others
@@ -70,7 +78,7 @@ class ModelledPayloads:
 
         def make(change: Corruption | None, factor: float) -> Bytes:
             scale = scales.get(change, factor)
-            return as_bytes(PushValues(self._sizes.pushed_bytes, self.epoch, scale))
+            return as_bytes(PushValues(self._sizes.pushed_bytes, self._life, scale))
 
         return self.tampering.outgoing(push, make)
 
@@ -78,13 +86,8 @@ class ModelledPayloads:
 class Messenger(messenger.Messenger):
     """All communication of one life of a learner."""
 
-    def __init__(
-        self, process: Process, party: Party, *, payloads: ModelledPayloads, changed: Act
-    ) -> None:
-        """`changed` is called when something has arrived."""
+    def __init__(self, process: Process, party: Party, *, payloads: ModelledPayloads) -> None:
         self._node, self._party = process, party
-        self._changed = changed
-        self._modelled = payloads
         self._stream: Connection | None = None
         """The newest one."""
         seed, name, incarnation = process.world.seed, process.name, process.incarnation
@@ -102,12 +105,6 @@ class Messenger(messenger.Messenger):
                 incarnation,
             ),
         )
-        self.inbox = Inbox()
-        """What has arrived, until the training thread has dealt with it."""
-
-    def allow_reconnect(self) -> None:
-        """The training thread waits: another dial may follow."""
-        self._link.allow_reconnect()
 
     @property
     def stream(self) -> Connection | None:
@@ -118,15 +115,8 @@ class Messenger(messenger.Messenger):
         self._stream = Connection(self._node, self._party)
         return self._stream
 
-    def _hear(self, received: Received[pb.ToLearner]) -> str | None:
-        ended = super()._hear(received)
-        self._modelled.epoch = self.epoch
-        self.inbox.update(self.take())
-        self._changed()
-        return ended
-
     def _begin_probe(self, probed: Callable[[float], None]) -> None:
-        """As `diloco.wire.probe`: pings on a connection of its own."""
+        """Ping on a connection beside the stream."""
         world, wire = self._node.world, self._node.world.network.wire(self._node.name)
 
         def probe() -> None:

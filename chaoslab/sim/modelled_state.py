@@ -107,7 +107,7 @@ class ModelledState(TrainingState):
         values = values_of(payload, PushValues)
         if math.isnan(values.scale):
             return PushRefusal.NOT_FINITE
-        chance = Chance(self._world.seed, "norm", push.round, values.epoch)
+        chance = Chance(self._world.seed, "norm", push.round, values.life)
         usual = self._world.costs.norm * math.sqrt(push.c_steps) * abs(values.scale)
         norm = chance.spread(usual, _SPREAD)
         return ScaledUpdate(norm=norm, payload_bytes=len(values), scale=values.scale)

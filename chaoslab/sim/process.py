@@ -18,6 +18,7 @@ from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import ClockRead, LifeFields, NodeFields, Payload, PhaseReached
 from chaoslab.core.protocol import Phase
+from chaoslab.diloco.node.clocks import READ_S
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Priority, Timer
@@ -29,8 +30,6 @@ Hook: TypeAlias = Callable[[Mapping[str, Json]], None]
 HOOK_S = 0.002
 """Until a node has read a line of its standard input: a hook that lets go by itself does so a
 little after the harness asks it to, as on a real machine."""
-_READ_S = 0.5
-"""Between two readings of clocks that were touched, as `diloco.node.clocks` has it."""
 
 
 @dataclass(slots=True)
@@ -291,12 +290,12 @@ class Process:
         self._clocks.set(facts)
         self._read_clocks()
         if not was_touched:
-            self.later(_READ_S, self._go_on_reading)
+            self.later(READ_S, self._go_on_reading)
 
     def _go_on_reading(self) -> None:
         if self._clocks.is_touched:
             self._read_clocks()
-            self.later(_READ_S, self._go_on_reading)
+            self.later(READ_S, self._go_on_reading)
 
     def _read_clocks(self) -> None:
         wall_s, monotonic_s = self._clocks.wall_s, self._clocks.monotonic_s

@@ -6,29 +6,24 @@ from typing import Any
 from chaoslab.diloco.learner.checkpoints import Checkpoints, LearnerCheckpoint
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.sim.disk import CheckpointFile
-from chaoslab.sim.messages import Values, bytes_of
 from chaoslab.sim.process import Act, Process
-from chaoslab.sim.waits import Until, drive
+from chaoslab.sim.waits import Until, drive, sleep
 
 
 class Saving(Checkpoints):
     """Checkpoints of one life."""
 
-    def __init__(self, learner: Process, *, size_bytes: int) -> None:
+    def __init__(self, learner: Process, *, moments_digest: Callable[[bytes], str]) -> None:
         super().__init__(
-            learner.whose, moments_digest=lambda _: None, emit=learner.say, warn=lambda _: None
+            learner.whose, moments_digest=moments_digest, emit=learner.say, warn=lambda _: None
         )
-        self._learner, self._size_bytes = learner, size_bytes
+        self._learner = learner
         self._disk = learner.world.disk(learner.name)
         self._busy = False
         self._when_done: Act | None = None
 
-    def values(self) -> bytes:
-        """Payload of a checkpoint."""
-        return bytes_of(Values(self._size_bytes))
-
     async def close(self) -> None:
-        """Wait until a write that has begun is finished."""
+        """See `Checkpoints.close`."""
         if self._busy:
             await Until(self._await_end)
 
@@ -44,8 +39,9 @@ class Saving(Checkpoints):
         file = self._disk.files[name]
         if file.damage:
             raise CorruptState(file.damage)
-        payload = bytes_of(Values(file.size_bytes))
-        return LearnerCheckpoint(step=file.step, data_position=file.data_position, payload=payload)
+        return LearnerCheckpoint(
+            step=file.step, data_position=file.data_position, payload=file.payload
+        )
 
     async def _write(self, name: str, checkpoint: LearnerCheckpoint) -> None:
         began_s, size_bytes = self._now_s(), len(checkpoint.payload)
@@ -58,6 +54,7 @@ class Saving(Checkpoints):
             step=checkpoint.step,
             data_position=checkpoint.data_position,
             size_bytes=size_bytes,
+            payload=checkpoint.payload,
         )
 
     def _remove(self, name: str) -> None:
@@ -81,4 +78,4 @@ class Saving(Checkpoints):
         return self._learner.now_s
 
     async def _sleep(self, seconds: float) -> None:
-        await Until(lambda go: self._learner.later(seconds, go))
+        await sleep(self._learner, seconds)

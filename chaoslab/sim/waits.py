@@ -7,6 +7,7 @@ A process that is stopped or has ended lets go of nothing: `Process.do` keeps it
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from typing import Any, TypeVar
 
 from chaoslab.core.errors import HarnessBug
@@ -35,17 +36,31 @@ class Until:
         yield self._arrange
 
 
-def drive(code: Coroutine[Any, Any, None]) -> None:
-    """Run code up to its next wait, and have that continue it; to its end."""
+def drive(code: Coroutine[Any, Any, None], resume: Callable[[Act], None] | None = None) -> None:
+    """Run code up to its next wait, and have that continue it; to its end.
+
+    `resume` is given what goes on after a wait, for a thread that may hang; None: it goes on.
+    """
 
     def go() -> None:
         try:
             arrange = code.send(None)
         except StopIteration:
             return
-        arrange(go)
+        arrange(go_on)
 
+    go_on = go if resume is None else partial(resume, go)
     go()
+
+
+async def sleep(process: Process, seconds: float) -> None:
+    """Let a while pass."""
+    await Until(partial(process.later, max(seconds, _LEAST_S)))
+
+
+async def work(process: Process, seconds: float) -> None:
+    """Compute for so long; longer, if others share the cores."""
+    await Until(partial(process.work, seconds))
 
 
 class Points:
@@ -123,9 +138,9 @@ class Jobs:
         """See `work.Jobs`."""
         process, seconds = self._process, self._process.round_work_s(f"{stage}_s")
         if stage is Stage.STORE:
-            await Until(lambda go: process.later(seconds, go))
+            await sleep(process, seconds)
         else:
-            await Until(lambda go: process.work(seconds, go))
+            await work(process, seconds)
         return do()
 
     async def pause(self, seconds: float) -> bool:
@@ -136,7 +151,7 @@ class Jobs:
 
     async def sleep(self, seconds: float) -> None:
         """See `work.Jobs`."""
-        await Until(lambda go: self._process.later(seconds, go))
+        await sleep(self._process, seconds)
 
     def flag(self) -> "Flag":
         """See `work.Jobs`."""

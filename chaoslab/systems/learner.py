@@ -45,6 +45,7 @@ from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.accelerators import prepare_compiler
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import write_snapshot
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire.identity import read_token
 from chaoslab.systems.controls import Controls, Counts
 from chaoslab.systems.one_fragment import Average, OneFragment
@@ -108,7 +109,7 @@ class Learner:
         if average is not None:
             self._replica.average_by(average)
         with self.controls.wedge.allowed():
-            self._replica.step(self._batch)
+            run_now(self._replica.step(self._batch))
         self._stepped_s = time.monotonic()
         self._waited_s += self._replica.waited_s
         self._next_batch()

@@ -21,12 +21,14 @@ Average: TypeAlias = Callable[[FloatArray], FloatArray]
 class OneFragment(Replica):
     """A replica whose values can be read and overwritten as one array, at any step."""
 
+    _inner: Inner
+
     def __init__(self, inner: Inner, pace: Pace, *, seed: int, is_split: bool) -> None:
         """`is_split`: steps are made in two halves, with `average` between them."""
         self._parallel_steps = _Split(inner) if is_split else None
         parallel = self._parallel_steps
         super().__init__(inner, inner.task.tokens_per_batch, pace, seed=seed, parallel=parallel)
-        self.compile()
+        inner.compile()
         layout = Layout.balance(inner.specs, 1)
         self._fragment = layout.fragments[0]
         self.cut(layout, step=0, data_position=0)

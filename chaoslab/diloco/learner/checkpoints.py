@@ -101,6 +101,10 @@ class Checkpoints(ABC):
         """Run this beside training."""
 
     @abstractmethod
+    async def close(self) -> None:
+        """Wait until a write that has begun is finished."""
+
+    @abstractmethod
     def _now_s(self) -> float:
         """Time of some clock."""
 
@@ -224,8 +228,8 @@ class LearnerStore(Checkpoints):
             flush_folder(self._directory)  # so that a power cut cannot remove what is found
         return super().load_newest()
 
-    def close(self) -> None:
-        """Wait until a write that has begun is finished."""
+    async def close(self) -> None:
+        """See `Checkpoints.close`."""
         if self._writer is not None:
             self._writer.join()
 

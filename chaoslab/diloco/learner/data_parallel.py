@@ -28,16 +28,13 @@ from numpy.typing import NDArray
 from chaoslab.diloco.learner.hosts.channel import Order, send
 from chaoslab.diloco.learner.hosts.runtime import free_address
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.learner.replica import CommunicatorLost
 from chaoslab.diloco.learner.round_wait import TURN_S
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 _END_S = 10.0
 _T = TypeVar("_T", np.float32, np.uint32)
-
-
-class CommunicatorLost(Exception):
-    """The communicator has ended, or this learner must leave it; the message says why."""
 
 
 class DataParallel:

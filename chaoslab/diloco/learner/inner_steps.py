@@ -25,10 +25,12 @@ import optax
 from jax.sharding import NamedSharding
 from xxhash import xxh3_128
 
+from chaoslab.core.payloads import LearnerCompiled, LifeFields
 from chaoslab.diloco.learner import fragment_functions, sharding
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.fragment_functions import FragmentFunctions
 from chaoslab.diloco.learner.sharding import Sharding
+from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
@@ -185,6 +187,10 @@ class Inner:
             self._step = get("step", self._jitted_step, (params, moments, batch_like))
         publish_compilations()
 
+    def compiled(self, whose: LifeFields) -> LearnerCompiled:
+        """Report of the functions that were loaded, and of those that were compiled."""
+        return self.executables.report(whose)
+
     def init(self, seed: int) -> LearnerState:
         """Initial parameters, base and moments; the same seed gives the same values everywhere."""
         params, moments = self._fresh(jax.random.key(seed))
@@ -286,6 +292,10 @@ class Inner:
     def trained(self, state: LearnerState, fragment: int) -> FloatArray:
         """Trained values of one fragment, read back, f32 [n_p]."""
         return self.flat(state.params, fragment)
+
+    def digest(self, state: LearnerState, fragment: int) -> str:
+        """Digest of the trained values of one fragment, read back."""
+        return digest(self.trained(state, fragment))
 
     def without_work(self, state: LearnerState) -> LearnerState:
         """`state` with the adopted values as the trained ones."""

@@ -10,28 +10,30 @@ donor waits for the checkpoint until the syncer names another source, whatever e
 membership renewed during training is not handled here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaoslab.core.payloads import LeftBecause
-from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
+from chaoslab.diloco.learner.checkpoints import Checkpoints, LearnerCheckpoint
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Source
 
 
 class TrainingEnded(Exception):
     """Training ended before this learner could train."""
 
-    def __init__(self, because: LeftBecause, why: str = "") -> None:
-        super().__init__(f"{because}: {why}" if why else because.value)
+    def __init__(self, because: LeftBecause) -> None:
+        super().__init__(because.value)
         self.because = because
 
 
 class JoinRefused(Exception):
     """The syncer refused this learner; the message says why."""
+
+    exit_code = 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,8 +42,8 @@ class Joining:
 
     replica: Replica
     messenger: Messenger
-    store: LearnerStore
-    adopt: Callable[[Adoption], None]
+    store: Checkpoints
+    adopt: Callable[[Adoption], Coroutine[Any, Any, None]]
     leaving: Callable[[], str]
     """Gives the reason why it was asked to leave; empty if it was not."""
     source: Source = Source.SYNCER
@@ -51,32 +53,32 @@ class Joining:
     """Its newest intact checkpoint, loaded at every start even if it is not needed, so that
     damage is found while there are other sources."""
 
-    def run(self) -> Joined:
+    async def run(self) -> Joined:
         """Wait for the welcome, then for parameters from the source that it names.
 
         Raises TrainingEnded or JoinRefused if there is nothing to join.
         """
         self._own = self.store.load_newest()  # the messenger connects meanwhile
-        self.replica.compile()
-        inbox = self._hear()
+        await self.replica.compile()
+        inbox = await self._hear()
         while inbox.joined is None:
-            inbox.update(self._hear())
+            inbox.update(await self._hear())
         joined = inbox.joined
         self._prepare(joined)
-        while not self._take_in(inbox):
-            newer = self._hear()
+        while not await self._take_in(inbox):
+            newer = await self._hear()
             inbox.update(newer)
             if newer.joined is not None:
                 joined = newer.joined
                 self._prepare(joined)
         return joined
 
-    def _hear(self) -> Inbox:
+    async def _hear(self) -> Inbox:
         """Wait for arrivals, at most 1 s; raises if training ended or the learner was refused."""
-        run_now(self.messenger.wait(1.0))
+        await self.messenger.wait(1.0)
         inbox = self.messenger.take()
         if inbox.stop is not None:
-            raise TrainingEnded(LeftBecause.STOPPED, inbox.stop.reason)
+            raise TrainingEnded(LeftBecause.STOPPED)
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if reason := self.leaving():
@@ -100,7 +102,7 @@ class Joining:
         elif self._own is not None:
             self.replica.recall(self._own.payload, self._own.data_position)
 
-    def _take_in(self, inbox: Inbox) -> bool:
+    async def _take_in(self, inbox: Inbox) -> bool:
         """Adopt what has arrived, as the source allows; whether all fragments are there."""
         if self.source is Source.DONOR:
             if inbox.handover is None:
@@ -108,5 +110,5 @@ class Joining:
             self.replica.take_over(inbox.handover)
             self.donor = inbox.handover.header.donor
         for adoption in inbox.adoptions.values():
-            self.adopt(adoption)
+            await self.adopt(adoption)
         return self.replica.counters.is_complete

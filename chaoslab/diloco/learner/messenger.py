@@ -84,11 +84,12 @@ class Messenger:
         self._payloads = payloads
         self._emit = emit
         self._phases = phases or Phases(emit, {"node": "", **whose})
-        self._waits = ambient.waits
+        self.waits = ambient.waits
+        """Of its own, and for the training thread."""
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
         self._lock = threading.Lock()
-        self._arrived = self._waits.flag()
+        self._arrived = self.waits.flag()
         self._inbox = Inbox()
         self._snapshot: Snapshot | None = None
         self._snapshot_s = 0.0
@@ -110,7 +111,7 @@ class Messenger:
             emit=emit,
             chance=ambient.chance,
             probe=probe,
-            waits=self._waits,
+            waits=self.waits,
             meter=ambient.meter,
         )
 
@@ -129,7 +130,7 @@ class Messenger:
         """Leave the state after a step: report it, and answer the pulls that it can answer."""
         self._link.allow_reconnect()
         with self._lock:
-            self._snapshot, self._snapshot_s = snapshot, self._waits.now_s()
+            self._snapshot, self._snapshot_s = snapshot, self.waits.now_s()
             self._report()
             self._answer()
 
@@ -275,7 +276,7 @@ class Messenger:
         if self._snapshot is None or self._connection is None or not self._is_member:
             return
         progress = messages.progress(self._snapshot.counters)
-        if self._waits.now_s() - self._snapshot_s > _WAITS_S:
+        if self.waits.now_s() - self._snapshot_s > _WAITS_S:
             progress.waits = False  # the training thread hangs
         self._connection.send(pb.FromLearner(epoch=self.epoch, progress=progress), key="progress")
 

@@ -22,9 +22,10 @@ import jax
 import numpy as np
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.learner.executables import Executables
+from chaoslab.core.payloads import LearnerCompiled, LifeFields
 from chaoslab.diloco.learner.hosts.channel import Order, receive, send
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
+from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, Layout
 from chaoslab.diloco.model.task import Batch
 
@@ -59,10 +60,9 @@ class Leader:
         self.without_hang: Callable[[], AbstractContextManager[None]] = nullcontext
         """Block in which a test hook must not hang the calling thread, which holds a lock."""
 
-    @property
-    def executables(self) -> Executables:
-        """Compiled functions of host 0."""
-        return self._inner.executables
+    def compiled(self, whose: LifeFields) -> LearnerCompiled:
+        """As `Inner.compiled`, of host 0."""
+        return self._inner.compiled(whose)
 
     def compile(self) -> None:
         """As `Inner.compile`."""
@@ -124,6 +124,10 @@ class Leader:
         """As `Inner.trained`."""
         with self._turn("trained", mirrored, fragment=fragment):
             return self._inner.trained(mirrored.state, fragment)
+
+    def digest(self, mirrored: Mirrored, fragment: int) -> str:
+        """As `Inner.digest`."""
+        return digest(self.trained(mirrored, fragment))
 
     def pack(self, mirrored: Mirrored) -> bytes:
         """As `Inner.pack`."""

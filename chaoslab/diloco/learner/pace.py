@@ -14,10 +14,12 @@ are not: they are counted as `overruns`, and the grid goes on from there. Withou
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from statistics import median
+from typing import Any
 
 from chaoslab.core.events import Json
+from chaoslab.diloco.node.waits import sleep
 
 _CALM_STEPS = 60
 """Steps whose median is the learner's own step time."""
@@ -25,19 +27,34 @@ _NAP_S = 0.1
 """Polling interval while waiting, in s, so that `stop_waiting` takes effect."""
 
 
-class Grid:
-    """When the steps of an emulated chip end. Waits for nothing: a simulation has it, too."""
+async def _nap(seconds: float) -> None:
+    await sleep(min(seconds, _NAP_S))
 
-    def __init__(self, *, step_time_s: float | None = None, speed: float = 1.0) -> None:
+
+class Pace:
+    """Pace of one training thread. The hooks and `stop_waiting` may be called from another one."""
+
+    def __init__(
+        self,
+        *,
+        step_time_s: float | None = None,
+        speed: float = 1.0,
+        now_s: Callable[[], float] = time.monotonic,  # whatever a test hook does to clocks
+        sleep: Callable[[float], Coroutine[Any, Any, None]] = _nap,
+    ) -> None:
         """`step_time_s`: of a step at speed 1; None: as long as it takes here.
 
         `speed`: at 0.5 each step takes twice as long. ValueError for what no wait can give.
+        `sleep` may end early.
         """
         if not 0 < speed <= 1:
             raise ValueError(f"speed: must be above 0 and at most 1, got {speed:g}")
         self._given_s = self._step_time_s = _checked(step_time_s)
         self._speed = speed
         self._factor = 1.0
+        self._is_leaving = False
+        self.now_s, self._sleep = now_s, sleep
+        self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
         self._due_s: float | None = None
         self.overruns = 0
         """Number of lost periods, because steps ended more than a whole one late."""
@@ -62,39 +79,11 @@ class Grid:
         """Begin the grid anew: the learner has waited for others, which is no overrun."""
         self._due_s = None
 
-    def _place_s(self, began_s: float, period_s: float) -> float:
-        """Where on the grid a step ends that began now."""
-        return (began_s if self._due_s is None else self._due_s) + period_s
-
-    def _end(self, place_s: float, period_s: float, late_s: float, *, waited_s: float) -> None:
-        """A step has ended this late. What it waited for other learners is no overrun."""
-        for_others_s = min(waited_s, max(late_s, 0.0))
-        lost = max(0, math.floor((late_s - for_others_s) / period_s))
-        self.overruns += lost
-        self._due_s = place_s + for_others_s + lost * period_s
-
-
-class Pace(Grid):
-    """Pace of one training thread. The hooks and `stop_waiting` may be called from another one."""
-
-    def __init__(
-        self,
-        *,
-        step_time_s: float | None = None,
-        speed: float = 1.0,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        super().__init__(step_time_s=step_time_s, speed=speed)
-        self._is_leaving = False
-        self._now, self._sleep = now, sleep
-        self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
-
     def stop_waiting(self) -> None:
         """Stop waiting: the learner is leaving."""
         self._is_leaving = True
 
-    def rest(self, began_s: float, *, waited_s: float = 0.0) -> None:
+    async def rest(self, began_s: float, *, waited_s: float = 0.0) -> None:
         """Wait, after a step that began at `began_s`, until the emulated chip would be done.
 
         `waited_s`: how long the step waited for other learners.
@@ -102,23 +91,27 @@ class Pace(Grid):
         period_s = self.period_s
         if period_s is None:
             self._due_s = None
-            self._wait_until(began_s + self._stretched_s(began_s))
+            await self._wait_until(began_s + self._stretched_s(began_s))
             return
-        place_s = self._place_s(began_s, period_s)
-        self._wait_until(place_s)
-        self._end(place_s, period_s, self._now() - place_s, waited_s=waited_s)
+        place_s = (began_s if self._due_s is None else self._due_s) + period_s
+        await self._wait_until(place_s)
+        late_s = self.now_s() - place_s
+        for_others_s = min(waited_s, max(late_s, 0.0))  # which is no overrun
+        lost = max(0, math.floor((late_s - for_others_s) / period_s))
+        self.overruns += lost
+        self._due_s = place_s + for_others_s + lost * period_s
 
     def _stretched_s(self, began_s: float) -> float:
         """Time of a step without a step time: its own duration, stretched."""
-        usual_s, factor = (self._now() - began_s) / self._speed, self._factor
+        usual_s, factor = (self.now_s() - began_s) / self._speed, self._factor
         if factor == 1.0:
             self._calm_s.append(usual_s)
             return usual_s
         return max(usual_s, factor * median(self._calm_s)) if self._calm_s else factor * usual_s
 
-    def _wait_until(self, until_s: float) -> None:
-        while (left_s := until_s - self._now()) > 0 and not self._is_leaving:
-            self._sleep(min(left_s, _NAP_S))
+    async def _wait_until(self, until_s: float) -> None:
+        while (left_s := until_s - self.now_s()) > 0 and not self._is_leaving:
+            await self._sleep(left_s)
 
 
 def _checked(step_time_s: float | None) -> float | None:

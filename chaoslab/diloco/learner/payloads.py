@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from chaoslab.core.protocol import Corruption
-from chaoslab.diloco.learner.exchange import Adoption, Outgoing
+from chaoslab.diloco.learner.exchange import Adoption, Outgoing, Vector
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.codec import decode, digest, encode
 from chaoslab.diloco.model.encodings import Codec
@@ -55,12 +55,12 @@ class ArrayPayloads:
         """See `Payloads`."""
         return encode(values, Codec.F32)
 
-    def outgoing(self, push: pb.Push, values: Callable[[], FloatArray]) -> Sequence[Outgoing]:
+    def outgoing(self, push: pb.Push, values: Callable[[], Vector]) -> Sequence[Outgoing]:
         """See `Payloads`."""
         codec = self._codec
 
         def make(change: Corruption | None, factor: float) -> Bytes:
-            return encode(changed(values(), change, factor), codec)
+            return encode(changed(np.asarray(values()), change, factor), codec)
 
         if self._tampering is None:
             return [(push, lambda: make(None, 1.0))]

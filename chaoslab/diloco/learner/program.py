@@ -17,7 +17,7 @@ import jax
 
 from chaoslab.core.events import Json
 from chaoslab.core.link_meter import PING_S
-from chaoslab.core.payloads import LearnerLeft, LearnerStarted, LifeFields, NodeFields
+from chaoslab.core.payloads import LearnerStarted, LifeFields, NodeFields
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.group import Group
@@ -25,7 +25,7 @@ from chaoslab.diloco.learner.hosts.meeting import MeetingFailed
 from chaoslab.diloco.learner.hosts.membership import PEER_LOST
 from chaoslab.diloco.learner.hosts.supervisor import supervised
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
-from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
+from chaoslab.diloco.learner.joining import JoinRefused
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.mirrored import Leader
 from chaoslab.diloco.learner.options import membership_of, parser, token_of
@@ -47,6 +47,7 @@ from chaoslab.diloco.node.files import next_incarnation
 from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.tls import check_address, tls_of
@@ -160,12 +161,10 @@ def _train(
     say(started)
     messenger.start()
     try:
-        learner.run()
-    except TrainingEnded as ended:
-        say(LearnerLeft(**whose, step=0, reason=ended.because))
+        run_now(learner.run())
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
-        return 3
+        return refused.exit_code
     return 0
 
 

@@ -3,15 +3,12 @@
     init | take_over a donor's | restore moments ─► state ─ step ─► state ─ adopt ─► state ─► …
                                                          └─► snapshot(): for any thread
 
-Sends nothing and decides nothing; `inner_steps` computes. For the training thread.
+Sends nothing and decides nothing; `inner_steps` computes, or a simulation's model. For the
+training thread.
 """
 
-import time
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
-
-import jax
-import numpy as np
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from chaoslab.core.payloads import (
     AdoptedFields,
@@ -21,42 +18,44 @@ from chaoslab.core.payloads import (
     by_fragment,
 )
 from chaoslab.diloco.learner.counters import Counters
-from chaoslab.diloco.learner.exchange import Adoption, Handover, Snapshot
-from chaoslab.diloco.learner.executables import Executables
+from chaoslab.diloco.learner.exchange import Adoption, Handover, Snapshot, Vector
 from chaoslab.diloco.learner.pace import Pace
-from chaoslab.diloco.model.codec import digest
-from chaoslab.diloco.model.fragments import FloatArray, Layout
-from chaoslab.diloco.model.task import Batch
 
 State = TypeVar("State")
 """State of a learner; only the functions know what it consists of."""
+Batch: TypeAlias = Any
+"""Batch of `model.task`, or what a simulation has in its place."""
 
 
 class Steps(Protocol[State]):
-    """Functions of a state on the learner's devices: of one process `Inner`, of several `Leader`.
+    """Functions of a state on the learner's devices: of one process `Inner`, of several `Leader`;
+    a simulation has a model in their place.
 
     `Inner` documents them. States are never changed, and any thread may use an old one.
     """
 
-    @property
-    def executables(self) -> Executables: ...
     def compile(self) -> None: ...
-    def cut(self, layout: Layout, *, blend: float) -> None: ...
+    def compiled(self, whose: LifeFields) -> LearnerCompiled: ...
+    def cut(self, layout: Any, *, blend: float) -> None: ...
     def init(self, seed: int) -> State: ...
     def at_step(self, state: State, step: int) -> State: ...
     def rate(self, state: State) -> float | None: ...
-    def step(self, state: State, batch: Batch) -> tuple[State, jax.Array]: ...
-    def delta(self, state: State, fragment: int) -> jax.Array: ...
+    def step(self, state: State, batch: Batch) -> tuple[State, Any]: ...
+    def delta(self, state: State, fragment: int) -> Vector: ...
     def adopt(
-        self, state: State, fragment: int, flat: FloatArray, *, has_work: bool = False
+        self, state: State, fragment: int, flat: Vector, *, has_work: bool = False
     ) -> State: ...
-    def adopted(self, state: State, fragment: int) -> FloatArray: ...
-    def trained(self, state: State, fragment: int) -> FloatArray: ...
+    def adopted(self, state: State, fragment: int) -> Vector: ...
+    def digest(self, state: State, fragment: int) -> str: ...
     def without_work(self, state: State) -> State: ...
     def pack(self, state: State) -> bytes: ...
     def moments_digest(self, payload: bytes) -> str: ...
     def moments_digest_of_state(self, state: State) -> str: ...
     def unpack(self, payload: bytes | memoryview) -> State: ...
+
+
+class CommunicatorLost(Exception):
+    """The communicator has ended, or this learner must leave it; the message says why."""
 
 
 class GradientAverager(Protocol):
@@ -82,7 +81,7 @@ class GradientAverager(Protocol):
         """Address at which other learners would connect; empty in a communicator."""
         ...
 
-    def step(self, state: Any, batch: Batch) -> tuple[Any, jax.Array]:
+    def step(self, state: Any, batch: Batch) -> tuple[Any, Any]:
         """See `Steps.step`."""
         ...
 
@@ -115,15 +114,15 @@ class Replica:
 
     # ------------------------------------------------------------ start
 
-    def compile(self) -> None:
+    async def compile(self) -> None:
         """Compile the step, so that the first one is as fast as the others."""
         self._inner.compile()
 
     def compiled(self, whose: LifeFields) -> LearnerCompiled:
         """Report of the functions that were loaded, and of those that were compiled."""
-        return self._inner.executables.report(whose)
+        return self._inner.compiled(whose)
 
-    def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
+    def cut(self, layout: Any, *, step: int, data_position: int, blend: float = 0.0) -> None:
         """Set the fragments of the training, and the step and data position to start from.
 
         `blend`: share of the trained values that an adoption keeps.
@@ -139,7 +138,7 @@ class Replica:
         """
         self._state = self._inner.at_step(self._inner.init(self._seed), self.counters.step)
 
-    def bases(self) -> list[FloatArray]:
+    def bases(self) -> list[Vector]:
         """Adopted values by fragment, each float32 [n_p]."""
         fragments = range(len(self.counters.fragments))
         return [self._inner.adopted(self._state, fragment) for fragment in fragments]
@@ -161,22 +160,26 @@ class Replica:
 
     # ------------------------------------------------------------ training
 
-    def step(self, batch: Batch) -> None:
+    async def step(self, batch: Batch) -> None:
         """One inner step; returns when it is done and its pace has passed.
 
         CommunicatorLost, and nothing is changed, if other learners are lost that belong to it.
         """
-        began_s = time.monotonic()
-        self._state, loss = self._step(self._state, batch)
-        loss_now = float(loss)  # returns when the step is done
+        began_s = self.pace.now_s()
+        self._state, loss = await self._stepped(batch)
         waited_s = self._parallel.waited_s if self._parallel else 0.0
-        self.pace.rest(began_s, waited_s=waited_s)
+        await self.pace.rest(began_s, waited_s=waited_s)
         self.counters = self.counters.stepped(
             tokens=self._tokens_per_batch,
-            loss=loss_now,
-            took_s=time.monotonic() - began_s - waited_s,
+            loss=loss,
+            took_s=self.pace.now_s() - began_s - waited_s,
             peer_bytes=self._parallel.received_bytes if self._parallel else None,
         )
+
+    async def _stepped(self, batch: Batch) -> tuple[Any, float]:
+        """The next state and the loss, once the step is done."""
+        state, loss = self._step(self._state, batch)
+        return state, float(loss)
 
     def adopt(self, adoption: Adoption) -> AdoptedFields | None:
         """Overwrite one fragment, or blend it; work on it is counted as committed or discarded.
@@ -250,7 +253,7 @@ class Replica:
         state, inner = self._state, self._inner
         return Snapshot(
             self.counters,
-            delta=lambda fragment: np.asarray(inner.delta(state, fragment)),
+            delta=lambda fragment: inner.delta(state, fragment),
             pack=lambda: inner.pack(state),
             moments_digest=inner.moments_digest,
         )
@@ -267,7 +270,7 @@ class Replica:
     def digests(self) -> dict[str, str]:
         """Digests of the trained values by fragment, read back from the device."""
         fragments = range(len(self.counters.fragments))
-        return by_fragment([digest(self._inner.trained(self._state, p)) for p in fragments])
+        return by_fragment([self._inner.digest(self._state, p) for p in fragments])
 
     def final(self, whose: LifeFields) -> LearnerFinal:
         """Final account: versions, and what became of every token."""

@@ -7,13 +7,12 @@
 
 It keeps stepping whatever happens to its link, to the syncer or to other learners, unless the
 settings say `blocking` (`round_wait`) or `data_parallel` (module of that name). See `joining`,
-`replica` (its state) and `signals`.
+`replica` (its state) and `signals`. A simulation runs the same, on a modelled replica and store.
 """
 
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from chaoslab.core.events import Payload
 from chaoslab.core.payloads import (
@@ -27,19 +26,16 @@ from chaoslab.core.payloads import (
     by_fragment,
 )
 from chaoslab.core.protocol import Phase
-from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.checkpoints import Checkpoints
 from chaoslab.diloco.learner.counters import Counters
-from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
-from chaoslab.diloco.learner.joining import Joining, JoinRefused
+from chaoslab.diloco.learner.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.learner.replica import Batch, CommunicatorLost, GradientAverager, Replica
 from chaoslab.diloco.learner.round_wait import TURN_S, RoundWait
 from chaoslab.diloco.learner.signals import Wedge
-from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phases
-from chaoslab.diloco.node.waits import run_now
+from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -47,6 +43,18 @@ _SAMPLE_S = 0.25
 """Least seconds between two learner.step events."""
 _DRAIN_S = 15.0
 """Seconds that a learner waits, after the end, for the last versions."""
+
+
+class Communicators(GradientAverager, Protocol):
+    """Communicators with other learners, one at a time: `DataParallel`."""
+
+    number: int
+    is_formed: bool
+    may_wait: Callable[[], bool]
+
+    def join(self, order: pb.Communicator, payload: bytes) -> bytes: ...
+    def leave(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Shard(NamedTuple):
@@ -65,12 +73,12 @@ class Learner:
         replica: Replica,
         messenger: Messenger,
         *,
-        store: LearnerStore,
+        store: Checkpoints,
         shard: Shard,
         save_every_s: float,
         emit: Emit,
-        phases: Phases,
-        parallel: DataParallel | None = None,
+        phases: Points,
+        parallel: Communicators | None = None,
     ) -> None:
         """`parallel`: what makes the steps of `replica`, if they are made with other learners."""
         self._parallel = parallel
@@ -84,51 +92,56 @@ class Learner:
         self._save_every_s = save_every_s
         self._emit = emit
         self._phases = phases
+        self._waits = messenger.waits
         self._donor: str | None = None
         self.wedge = Wedge()
         """Test hook that hangs this thread."""
         self._leaving = ""
         self._was_noticed = self._has_told_notice = False
-        self._saved_s = time.monotonic()
-        self._sampled_s = time.monotonic()
+        self._saved_s = self._waits.now_s()
+        self._sampled_s = self._waits.now_s()
         self._sampled_step = self._sampled_overruns = 0
         self._round_wait = RoundWait(self._say_waiting)
 
-    def run(self) -> None:
-        """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
+    async def run(self) -> None:
+        """Join, train, leave. JoinRefused if the syncer does not let it in."""
         try:
-            self._run()
+            await self._run()
         finally:
             if self._parallel is not None:
                 self._parallel.close()
 
-    def _run(self) -> None:
-        self._join()
+    async def _run(self) -> None:
+        try:
+            await self._join()
+        except TrainingEnded as ended:
+            self._say(LearnerLeft(**self._messenger.whose, step=0, reason=ended.because))
+            return
         batches = self._shard.batches(self._replica.counters.data_position)
         batch: Batch | None = None
         while not self._leaving:
             inbox = self._messenger.take()
             self._note(inbox)
             for adoption in inbox.adoptions.values():
-                self._adopt(adoption)
+                await self._adopt(adoption)
             if inbox.stop is not None:
-                self._finish(inbox.stop.versions)
+                await self._finish(inbox.stop.versions)
                 return
             if self._is_alone or self._round_wait.is_needed(self._replica.counters):
-                self._await_round()
+                await self._await_round()
                 continue
             batch = next(batches) if batch is None else batch
             try:
                 with self.wedge.allowed():
-                    self._replica.step(batch)
+                    await self._replica.step(batch)
             except CommunicatorLost:
                 self._leave_communicator()
                 continue
             batch = None
             self._note_step()
-        self._store.close()  # finish a checkpoint that is being written before the last one
+        await self._store.close()  # finish a checkpoint that is being written before the last one
         self._save()
-        self._store.close()
+        await self._store.close()
         self._tell_notice()
         self._sample()
         self._leave(LeftBecause(self._leaving))
@@ -139,7 +152,7 @@ class Learner:
         Those of the test hook `wedge` as well.
         """
         signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
-        signal.signal(signal.SIGHUP, lambda *_: self._note_preemption())
+        signal.signal(signal.SIGHUP, lambda *_: self.note_preemption())
         self.wedge.install_handlers()
 
     def ask_to_leave(self) -> None:
@@ -147,12 +160,13 @@ class Learner:
         self._leaving = "preempted" if self._was_noticed else "asked"
         self._replica.pace.stop_waiting()
 
-    def _note_preemption(self) -> None:
-        self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
+    def note_preemption(self) -> None:
+        """Report a preemption that was announced, and name it as the reason to leave."""
+        self._was_noticed = True  # told by the thread: a handler may find a line half written
 
     # ------------------------------------------------------------ joining
 
-    def _join(self) -> None:
+    async def _join(self) -> None:
         joining = Joining(
             replica=self._replica,
             messenger=self._messenger,
@@ -160,7 +174,7 @@ class Learner:
             adopt=self._adopt,
             leaving=self._asked_to_leave,
         )
-        joined = joining.run()
+        joined = await joining.run()
         self._say(self._replica.compiled(self._messenger.whose))
         self._donor = joining.donor
         self._announce(joined, joining.source)
@@ -180,7 +194,7 @@ class Learner:
             )
         self._leave_communicator()
         self._sampled_step = self._replica.counters.step
-        self._sampled_s = time.monotonic()
+        self._sampled_s = self._waits.now_s()
         self._sampled_overruns = self._replica.pace.overruns
         self._messenger.boundary(self._replica.snapshot())
         kept_its_own = source is Source.RESUMED
@@ -259,17 +273,17 @@ class Learner:
     def _note_step(self) -> None:
         self._messenger.boundary(self._replica.snapshot())
         self._tell_notice()
-        if time.monotonic() - self._sampled_s >= _SAMPLE_S:
+        if self._waits.now_s() - self._sampled_s >= _SAMPLE_S:
             self._sample()
-        if time.monotonic() - self._saved_s >= self._save_every_s:
+        if self._waits.now_s() - self._saved_s >= self._save_every_s:
             self._save()
 
-    def _await_round(self) -> None:
+    async def _await_round(self) -> None:
         """Wait a moment for a round or for other learners; report and answer meanwhile."""
-        began_s = time.monotonic()
+        began_s = self._waits.now_s()
         self._messenger.boundary(self._replica.snapshot())
-        run_now(self._messenger.wait(TURN_S))
-        self._round_wait.add(self._replica.counters, time.monotonic() - began_s)
+        await self._messenger.wait(TURN_S)
+        self._round_wait.add(self._replica.counters, self._waits.now_s() - began_s)
         self._replica.pace.restart()
         self._tell_notice()
         with self.wedge.allowed():
@@ -294,17 +308,17 @@ class Learner:
             step = self._replica.counters.step
             self._say(LearnerNoticed(**self._messenger.whose, step=step))
 
-    def _adopt(self, adoption: Adoption) -> None:
+    async def _adopt(self, adoption: Adoption) -> None:
         data = self._replica.adopt(adoption)
         if data is not None:
             place = {"fragment": adoption.fragment, "version": adoption.version}
-            run_now(self._phases.reach(Phase.ADOPT, **place))
+            await self._phases.reach(Phase.ADOPT, **place)
             self._say(LearnerAdopted(**self._messenger.membership, **data))
 
     # ------------------------------------------------------------ reports and checkpoints
 
     def _sample(self) -> None:
-        counters, now_s = self._replica.counters, time.monotonic()
+        counters, now_s = self._replica.counters, self._waits.now_s()
         steps, pace = counters.step - self._sampled_step, self._replica.pace
         self._say(
             LearnerStep(
@@ -327,7 +341,7 @@ class Learner:
 
     def _save(self) -> None:
         """Pass the checkpoint to the store, which writes it on its own thread."""
-        self._saved_s = time.monotonic()
+        self._saved_s = self._waits.now_s()
         snapshot = self._replica.snapshot()
         self._store.save_later(
             step=snapshot.counters.step,
@@ -335,19 +349,20 @@ class Learner:
             payload=snapshot.pack,
         )
 
-    def _finish(self, versions: Sequence[int]) -> None:
+    async def _finish(self, versions: Sequence[int]) -> None:
         """Training has ended: adopt the last versions, report them, leave."""
-        deadline_s = time.monotonic() + _DRAIN_S
-        while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
-            run_now(self._messenger.wait(0.5))
+        deadline_s = self._waits.now_s() + _DRAIN_S
+        last = list(versions)
+        while self._replica.counters.versions != last and self._waits.now_s() < deadline_s:
+            await self._messenger.wait(0.5)
             with self.wedge.allowed():
                 pass
             for adoption in self._messenger.take().adoptions.values():
-                self._adopt(adoption)
+                await self._adopt(adoption)
         self._sample()
         self._replica.forget_own_work()
         self._say(self._replica.final(self._messenger.whose))
-        self._store.close()
+        await self._store.close()
         self._leave(LeftBecause.STOPPED)
 
     def _leave(self, why: LeftBecause) -> None:

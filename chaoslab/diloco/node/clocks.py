@@ -23,7 +23,8 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import ClockRead, NodeFields
 from chaoslab.diloco.node.events import Emit
 
-_READ_S = 0.5
+READ_S = 0.5
+"""Between two readings of clocks that a hook changes, in s."""
 _REAL_WALL_NS, _REAL_MONOTONIC_NS = time.time_ns, time.monotonic_ns
 
 
@@ -72,7 +73,7 @@ class Clocks:
         time.monotonic, time.monotonic_ns = self._monotonic.seconds, self._monotonic.now_ns
 
     def _read_periodically(self, over: threading.Event) -> None:
-        while not over.wait(_READ_S):
+        while not over.wait(READ_S):
             self._read()
 
     def _read(self) -> None:

@@ -66,7 +66,7 @@ class EarlyLearner(Learner):
     def _note_step(self) -> None:
         super()._note_step()
         if _trains_longer_than(_LEAVES_AFTER_S) and flag("--name") == OTHER_VICTIM:
-            self._finish(self._replica.counters.versions)
+            run_now(self._finish(self._replica.counters.versions))
             sys.exit(0)
 
 
@@ -131,8 +131,8 @@ class ReopeningLearner(Learner):
 
     begins_anew = False
 
-    def _join(self) -> None:
-        super()._join()
+    async def _join(self) -> None:
+        await super()._join()
         self._shard = self._shard._replace(batches=partial(_batches, self, self._shard.batches))
 
     def _announce(self, joined: Joined, source: Source) -> None:

@@ -25,7 +25,7 @@ from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox
 from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.joining import Joining
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.model.fragments import FloatArray, Layout
+from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.model.task import Batch
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, flag
 
@@ -40,8 +40,8 @@ _SLOWER = 4.0
 class DoubleReplica(Replica):
     """The victim counts every token twice, and so weighs four times as much."""
 
-    def step(self, batch: Batch) -> None:
-        super().step(batch)
+    async def step(self, batch: Batch) -> None:
+        await super().step(batch)
         if flag("--name") == VICTIM:
             tokens = self.counters.tokens + self._tokens_per_batch
             self.counters = replace(self.counters, tokens=tokens)
@@ -52,7 +52,7 @@ class RepeatingReplica(Replica):
 
     def cut(
         self,
-        layout: Layout,
+        layout: Any,
         *,
         step: int,
         data_position: int,  # noqa: ARG002 - the real parameter
@@ -64,7 +64,7 @@ class RepeatingReplica(Replica):
 class SkippingReplica(Replica):
     """A later incarnation skips a hundred thousand batches of its data."""
 
-    def cut(self, layout: Layout, *, step: int, data_position: int, blend: float = 0.0) -> None:
+    def cut(self, layout: Any, *, step: int, data_position: int, blend: float = 0.0) -> None:
         skipped = 0 if flag("--incarnation") == "1" else _SKIPPED_BATCHES
         super().cut(layout, step=step, data_position=data_position + skipped, blend=blend)
 
@@ -74,18 +74,18 @@ class OneBatchReplica(Replica):
 
     _only: Batch | None = None
 
-    def step(self, batch: Batch) -> None:
+    async def step(self, batch: Batch) -> None:
         if flag("--incarnation") != "1":
             batch = self._only = batch if self._only is None else self._only
-        super().step(batch)
+        await super().step(batch)
 
 
 class IdleReplica(Replica):
     """A later incarnation takes time for its steps, and changes nothing by them."""
 
-    def step(self, batch: Batch) -> None:
+    async def step(self, batch: Batch) -> None:
         before = self._state
-        super().step(batch)
+        await super().step(batch)
         if flag("--incarnation") != "1":
             self._keep(before)
 
@@ -93,9 +93,9 @@ class IdleReplica(Replica):
 class CrawlingReplica(Replica):
     """A later incarnation makes a step in the time of five."""
 
-    def step(self, batch: Batch) -> None:
+    async def step(self, batch: Batch) -> None:
         began_s = time.monotonic()
-        super().step(batch)
+        await super().step(batch)
         if flag("--incarnation") != "1":
             time.sleep(_SLOWER * (self.pace.period_s or time.monotonic() - began_s))
 
@@ -124,10 +124,10 @@ class KeepingReplica(Replica):
 class KeepingJoining(Joining):
     """Shows its replica the checkpoint that it found."""
 
-    def _take_in(self, inbox: Inbox) -> bool:
+    async def _take_in(self, inbox: Inbox) -> bool:
         if self._own is not None and isinstance(self.replica, KeepingReplica):
             self.replica.own = self._own.payload
-        return super()._take_in(inbox)
+        return await super()._take_in(inbox)
 
 
 class StaleReplica(Replica):
@@ -150,8 +150,8 @@ class StaleReplica(Replica):
 class FlippedReplica(Replica):
     """The signs of the victim's parameters flip after every 50th step."""
 
-    def step(self, batch: Batch) -> None:
-        super().step(batch)
+    async def step(self, batch: Batch) -> None:
+        await super().step(batch)
         is_due = flag("--name") == VICTIM and self.counters.step % _FLIPPED_EVERY == 0
         inner = cast("Inner", self._inner)
         for fragment in range(len(self.counters.fragments) if is_due else 0):

@@ -101,9 +101,9 @@ def test_saving_later_happens_on_another_thread_and_one_at_a_time(tmp_path: Path
     later.save_later(step=1, data_position=0, payload=lambda: make("first"))
     later.save_later(step=2, data_position=0, payload=lambda: make("left out"))
     release.set()
-    later.close()
+    run_now(later.close())
     later.save_later(step=3, data_position=0, payload=lambda: make("third"))
-    later.close()
+    run_now(later.close())
     assert found_in(tmp_path) == (3, [])
     assert makers == ["checkpoint", "checkpoint"]
     assert [said["bytes"] for said in later.said.of(Kind.CHECKPOINT_SAVED)] == [5, 5]
@@ -113,7 +113,7 @@ def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     refused = ToldStore(tmp_path / "file" / "checkpoints")
     refused.save_later(step=8, data_position=0, payload=lambda: b"")
-    refused.close()
+    run_now(refused.close())
     assert [said["step"] for said in refused.said.of(Kind.CHECKPOINT_FAILED)] == [8]
     assert not refused.said.of(Kind.CHECKPOINT_SAVED)
 
@@ -140,7 +140,7 @@ def test_a_slow_disk_holds_up_the_file_and_not_the_learner(tmp_path: Path) -> No
     assert not list(tmp_path.glob("*.checkpoint"))
     assert not slow.said.of(Kind.CHECKPOINT_SAVED)
     slow.apply_hook({})
-    slow.close()
+    run_now(slow.close())
     assert slow.said.of(Kind.CHECKPOINT_SAVED)
 
 

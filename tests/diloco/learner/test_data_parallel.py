@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from chaoslab.diloco.learner.data_parallel import CommunicatorLost, DataParallel
+from chaoslab.diloco.learner.data_parallel import DataParallel
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState
+from chaoslab.diloco.learner.replica import CommunicatorLost
 from chaoslab.diloco.model.fragments import Layout
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.task import Batch

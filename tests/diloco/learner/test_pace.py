@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.node.waits import run_now
 
 
 class Time:
@@ -13,14 +14,14 @@ class Time:
     def __init__(self) -> None:
         self.now_s = 0.0
 
-    def sleep(self, for_s: float) -> None:
+    async def sleep(self, for_s: float) -> None:
         self.now_s += for_s
 
     def step(self, pace: Pace, works_s: float = 0.1) -> float:
         """One step; how long it took in all."""
         began_s = self.now_s
         self.now_s += works_s
-        pace.rest(began_s)
+        run_now(pace.rest(began_s))
         return self.now_s - began_s
 
 
@@ -30,7 +31,7 @@ def time() -> Time:
 
 
 def pace_of(time: Time, speed: float = 1.0, step_time_s: float | None = None) -> Pace:
-    return Pace(step_time_s=step_time_s, speed=speed, now=lambda: time.now_s, sleep=time.sleep)
+    return Pace(step_time_s=step_time_s, speed=speed, now_s=lambda: time.now_s, sleep=time.sleep)
 
 
 def test_what_a_step_is_late_for_others_is_no_overrun(time: Time) -> None:
@@ -38,7 +39,7 @@ def test_what_a_step_is_late_for_others_is_no_overrun(time: Time) -> None:
     time.step(pace)
     began_s = time.now_s
     time.now_s += 0.36  # of which 0.3 were the others'
-    pace.rest(began_s, waited_s=0.3)
+    run_now(pace.rest(began_s, waited_s=0.3))
     assert (pace.overruns, time.now_s - began_s) == (0, pytest.approx(0.36))
     assert time.step(pace, works_s=0.05) == pytest.approx(0.1)
 
@@ -48,7 +49,7 @@ def test_what_others_took_does_not_excuse_own_work(time: Time) -> None:
     time.step(pace)
     began_s = time.now_s
     time.now_s += 0.45  # of which 0.1 were the others'
-    pace.rest(began_s, waited_s=0.1)
+    run_now(pace.rest(began_s, waited_s=0.1))
     assert pace.overruns == 2
 
 
@@ -106,7 +107,7 @@ def test_steps_end_on_a_grid_and_whole_periods_that_were_lost_are_counted(
     for each_s, end_s in zip(works_s, ends_s, strict=True):
         time.step(pace, works_s=each_s)
         assert time.now_s == pytest.approx(end_s)
-        time.sleep(0.005)  # what comes between two steps is part of the period
+        time.now_s += 0.005  # what comes between two steps is part of the period
     assert pace.overruns == overruns
 
 
@@ -134,7 +135,7 @@ def test_a_step_time_that_is_told_holds_until_it_is_taken_back(time: Time) -> No
 def test_a_wait_for_others_begins_the_grid_anew(time: Time) -> None:
     pace = pace_of(time, step_time_s=0.2)
     time.step(pace)
-    time.sleep(5.0)
+    time.now_s += 5.0
     pace.restart()
     assert time.step(pace) == pytest.approx(0.2)
     assert pace.overruns == 0

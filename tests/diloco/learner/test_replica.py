@@ -10,6 +10,7 @@ from chaoslab.diloco.learner.exchange import Adoption
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica, Steps
 from chaoslab.diloco.model.fragments import Fragment, Layout, TensorSpec
+from chaoslab.diloco.node.waits import run_now
 from tests.diloco.known import WHOSE
 
 TOKENS = 10
@@ -44,8 +45,8 @@ class Counting:
     def adopt(self, state: State, fragment: int, flat: np.ndarray, *, has_work: bool) -> State:
         return replace(state, version=int(flat[0]))
 
-    def trained(self, state: State, fragment: int) -> np.ndarray:
-        return np.full(1, state.version, np.float32)
+    def digest(self, state: State, fragment: int) -> str:
+        return str(state.version)
 
     def rate(self, state: State) -> float | None:
         return None
@@ -80,7 +81,7 @@ def replica() -> Replica:
 
 def trained(replica: Replica, steps: int) -> None:
     for _ in range(steps):
-        replica.step({})
+        run_now(replica.step({}))
 
 
 def columns(replica: Replica) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
-from chaoslab.diloco.learner.joining import JoinRefused, TrainingEnded
+from chaoslab.diloco.learner.joining import JoinRefused
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.payloads import ArrayPayloads
@@ -106,7 +106,7 @@ class RunningLearner:
     def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
         told = Told()
         self.of, self.waits_for = told.of, told.wait
-        self.error: Exception | None = None
+        self.error: JoinRefused | None = None
         self.pace = Pace()
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
@@ -131,8 +131,8 @@ class RunningLearner:
 
     def _run(self) -> None:
         try:
-            self.learner.run()
-        except (JoinRefused, TrainingEnded) as error:
+            run_now(self.learner.run())
+        except JoinRefused as error:
             self.error = error
         finally:
             self.messenger.leave("the test is over")
@@ -141,7 +141,7 @@ class RunningLearner:
         """Whether the messenger holds that many fragments that nobody has taken."""
         return len(self.messenger._inbox.adoptions) >= fragments
 
-    def ended(self) -> Exception | None:
+    def ended(self) -> JoinRefused | None:
         """Wait until it has left; what it left with."""
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "it did not leave"
@@ -350,6 +350,10 @@ def test_a_learner_that_is_cut_off_while_it_joins_joins_again(
     learner.leave()
 
 
+def delta(replica: Replica, fragment: int) -> FloatArray:
+    return np.asarray(replica.snapshot().delta(fragment))
+
+
 @pytest.mark.parametrize("blend", [0.0, 0.5])
 def test_a_learner_keeps_a_share_of_the_work_since_its_last_adoption_and_counts_as_if_not(
     model: Model, blend: float
@@ -359,17 +363,17 @@ def test_a_learner_keeps_a_share_of_the_work_since_its_last_adoption_and_counts_
     replica.init()
     for fragment in range(2):
         replica.adopt(model.version(0, fragment, 0.125))
-        assert not replica.snapshot().delta(fragment).any(), "it had no work"
-    replica.step(next(model.task.batches(0, 1, 5, 0)))
-    own = np.float32(0.125) - replica.snapshot().delta(0)
+        assert not delta(replica, fragment).any(), "it had no work"
+    run_now(replica.step(next(model.task.batches(0, 1, 5, 0))))
+    own = np.float32(0.125) - delta(replica, 0)
     said = replica.adopt(model.version(1, 0, 0.25))
     assert said is not None
     assert said["discarded_tokens"] == model.task.tokens_per_batch
     kept = np.float32(0.25) - (np.float32(blend) * own + np.float32((1 - blend) * 0.25))
-    np.testing.assert_allclose(replica.snapshot().delta(0), kept, rtol=1e-6, atol=1e-7)
-    assert replica.snapshot().delta(0).any() == (blend > 0)
+    np.testing.assert_allclose(delta(replica, 0), kept, rtol=1e-6, atol=1e-7)
+    assert delta(replica, 0).any() == (blend > 0)
     replica.adopt(model.version(2, 0, 0.5))
-    assert not replica.snapshot().delta(0).any(), "without another step there is nothing to keep"
+    assert not delta(replica, 0).any(), "without another step there is nothing to keep"
     replica.forget_own_work()
     values = [model.all_of(0, 0.5), model.all_of(1, 0.125)]
     assert replica.final(WHOSE).digests == {str(p): digest(of) for p, of in enumerate(values)}
@@ -387,8 +391,8 @@ def test_without_a_donor_the_learning_rate_is_that_of_the_step_it_joins_at(
         replica.init()
         if has_checkpoint:
             replica.recall(model.checkpoint(0.25), data_position=0)
-        replica.step(next(model.task.batches(0, 1, 5, 0)))
-        moved.append(max(np.abs(replica.snapshot().delta(p)).max() for p in range(2)))
+        run_now(replica.step(next(model.task.batches(0, 1, 5, 0))))
+        moved.append(max(np.abs(delta(replica, p)).max() for p in range(2)))
     assert moved[0] == 0
     assert moved[1] == pytest.approx(InnerSettings().lr, rel=0.5)  # with weight decay
 
@@ -476,23 +480,27 @@ def test_a_wait_for_a_round_loses_no_period(waiting: tuple[HandSyncer, RunningLe
 # ---------------------------------------------------------------- the end
 
 
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (pb.ToLearner(stop=pb.Stop(reason="120 rounds")), TrainingEnded),
-        (pb.ToLearner(refused=pb.Refused(reason="120 rounds")), JoinRefused),
-    ],
-    ids=["after the end", "refused"],
-)
-def test_a_learner_that_is_not_let_in_leaves_and_says_why(
-    syncer: HandSyncer, learner: RunningLearner, answer: pb.ToLearner, error: type[Exception]
+def test_a_learner_that_is_refused_ends_with_the_reason(
+    syncer: HandSyncer, learner: RunningLearner
 ) -> None:
     learner.start()
     syncer.hear("hello")
-    syncer.hub.close(syncer.session, answer)
+    refused = pb.ToLearner(refused=pb.Refused(reason="120 rounds"))
+    syncer.hub.close(syncer.session, refused)
     ended = learner.ended()
-    assert isinstance(ended, error)
-    assert "120 rounds" in str(ended)
+    assert isinstance(ended, JoinRefused)
+    assert str(ended) == "120 rounds"
+
+
+def test_a_learner_that_comes_after_the_end_leaves(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.hear("hello")
+    syncer.hub.close(syncer.session, pb.ToLearner(stop=pb.Stop(reason="120 rounds")))
+    assert learner.ended() is None
+    left = learner.waits_for(Kind.LEARNER_LEFT)
+    assert (left["step"], left["reason"]) == (0, "stopped")
 
 
 def test_asked_to_leave_before_it_joined_it_says_so_and_not_that_training_stopped(
@@ -500,8 +508,9 @@ def test_asked_to_leave_before_it_joined_it_says_so_and_not_that_training_stoppe
 ) -> None:
     learner.start()
     learner.leave()
-    assert isinstance(learner.error, TrainingEnded)
-    assert str(learner.error) == "asked"
+    assert learner.error is None
+    left = learner.waits_for(Kind.LEARNER_LEFT)
+    assert (left["step"], left["reason"]) == (0, "asked")
 
 
 def test_who_is_asked_to_leave_keeps_a_checkpoint_and_says_goodbye(
