@@ -76,7 +76,7 @@ def suspects_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: dict[str, tuple[Plant, int, str]] = {
-    "takes every push": (takes_every_push, 92, "quorum_progress"),
+    "takes every push": (takes_every_push, 92, "ledger"),
     "begins its rounds anew": (forgets(lambda p: setattr(p.rounds, "begun", 0)), 7, "versions"),
     "forgets its tokens": (forgets(lambda p: setattr(p.rounds, "fragment_tokens", 0)), 7, "ledger"),
     "gives epochs twice": (
