@@ -122,3 +122,25 @@ def test_work_that_was_merged_after_all_keeps_its_moments(replica: Replica) -> N
     trained(replica, 1)
     replica.go_back()
     assert replica.pack() == bytes([1, 3])
+
+
+def test_a_clock_that_a_fault_changed_changes_no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_s = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal passed_s
+        passed_s += seconds
+
+    class Working(Counting):
+        def step(self, state: State, batch: object) -> tuple[State, float]:
+            nonlocal passed_s
+            passed_s += 0.1
+            return super().step(state, batch)
+
+    pace = Pace(speed=0.5, now_s=lambda: passed_s, sleep=sleep)
+    replica = Replica(cast("Steps[Any]", Working()), TOKENS, pace, seed=0)
+    replica.cut(LAYOUT, step=0, data_position=0)
+    replica.init()
+    monkeypatch.setattr("time.monotonic", lambda: 1e6 + passed_s)
+    trained(replica, 1)
+    assert passed_s == replica.counters.step_s == pytest.approx(0.2)
