@@ -12,11 +12,13 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
+from chaoslab.core.payloads import LearnerStep
 from chaoslab.diloco.learner.counters import Counters
 from chaoslab.diloco.learner.exchange import Handover, Snapshot
 from chaoslab.diloco.learner.joining import Joining
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.learner.round_wait import RoundWait
 from chaoslab.diloco.learner.training_thread import Learner
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.faults.evidence.codes import Code as Evidence
@@ -166,3 +168,14 @@ def test_a_planted_fault_is_found(
 @pytest.mark.parametrize("check", ["rejoin", "evidence"])
 def test_without_one_nothing_is_found(check: str, tmp_path: Path) -> None:
     assert found(check, tmp_path) == set()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_synchronous_learners_wait_for_a_round_when_the_real_rule_says_so(
+    waits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not waits:
+        monkeypatch.setattr(RoundWait, "is_needed", lambda *_: False)
+    settings = ("faults=[]", "training.algorithm=diloco", "training.stop={rounds: 12}")
+    history = simulate(str(PLANS / "calm.yaml"), tmp_path, *settings).history
+    assert any(event.payload.waited_s for event in history.of(LearnerStep)) is waits
