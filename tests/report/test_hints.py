@@ -82,10 +82,14 @@ def test_no_hint_starts_a_training_after_one_that_was_attached(kind: str) -> Non
         ({"kind": "processes", "pattern": "train .*py"}, "'pattern:train .*py'"),
         ({"kind": "compose", "project": "mine"}, "compose:mine"),
         ({"kind": "namespace", "namespace": "a", "context": "b"}, "namespace:a@b"),
-        ({"kind": "compose", "project": "a", "services": ["b", "c"]},
-         "compose:a --service b --service c"),
-        ({"kind": "namespace", "namespace": "a", "selector": "app in (b, c)"},
-         "namespace:a --selector 'app in (b, c)'"),
+        (
+            {"kind": "compose", "project": "a", "services": ["b", "c"]},
+            "compose:a --service b --service c",
+        ),
+        (
+            {"kind": "namespace", "namespace": "a", "selector": "app in (b, c)"},
+            "namespace:a --selector 'app in (b, c)'",
+        ),
         ({"kind": "local"}, None),
     ],
 )
