@@ -144,7 +144,7 @@ class Contributor(Membership):
     tokens_to: float
     cosine: float | None = None
     """Cosine similarity of its outer gradient with the sum of the others' of the round, as they are
-    merged; absent where either is zero, and where the values of updates are not known."""
+    merged; null where either is zero, and where the values of updates are not known."""
 
 
 class RoundMerged(Round, kind=Kind.ROUND_MERGED):
