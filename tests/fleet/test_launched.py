@@ -142,6 +142,16 @@ def test_the_command_is_started_again_when_its_launcher_gave_up(launched: Launch
     assert not launched.of(Kind.NODE_STARTED, "worker-1")[1].data.get("started_by")
 
 
+def test_a_worker_that_is_to_start_again_does_so_once_its_launcher_gave_up(
+    launched: Launched,
+) -> None:
+    launched.begin()
+    launched.fleet.kill("worker-1")
+    assert not launched.fleet.restart("worker-1").is_alive
+    launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
+    assert launched.exits("launcher") == 1
+
+
 def test_a_launcher_is_killed_alone_and_its_workers_are_ended_before_the_next(
     launched: Launched,
 ) -> None:

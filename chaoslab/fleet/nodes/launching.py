@@ -49,6 +49,8 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         """Incarnation of the launcher that started each worker."""
         self._taking_up = threading.RLock()
         """Held while workers are taken up, and what they print is read."""
+        self._awaited = set[str]()
+        """Launchers that are started again once they have ended, which a dead worker lets them."""
 
     # ---------------------------------------------------------------- what differs by fleet
 
@@ -82,11 +84,25 @@ class LaunchingFleet(NodeFleet[ProcessT]):
                 self._storage(worker.name)  # before it writes there
             return super().restart(name)
         launcher = self._ended_if_told(above)
-        is_down = launcher is not None and launcher.is_over and not launcher.spec.restarts
-        if is_down and (life is None or life.is_over):
-            self.restart(above)
+        is_dead = life is None or life.is_over
+        if is_dead and launcher is not None and not launcher.spec.restarts:
+            self._awaited.add(above)
+            self._restart_awaited()
         self._take_up_launched()
         return self._node(name)
+
+    def signal(self, *names: str, signal: str) -> None:
+        self._awaited.difference_update(names)
+        super().signal(*names, signal=signal)
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        self._restart_awaited()
+        return super().poll(until_s)
+
+    def _restart_awaited(self) -> None:
+        for name in [one for one in self._awaited if self._lives[one].is_over]:
+            self._awaited.remove(name)
+            self.restart(name)
 
     # ---------------------------------------------------------------- workers
 
