@@ -73,9 +73,10 @@ def run_name(name: str, fault: str, broken: str = "") -> str:
 
 
 def blamed(verdict: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Findings that are not PASS, the worst first."""
+    """Findings that are not PASS, the worst first; that training ended comes of something else."""
+    findings = sorted(verdict["findings"], key=lambda one: one["check"] == "training_continues")
     for outcome in ("FAIL", "UNKNOWN"):
-        yield from (one for one in verdict["findings"] if one["outcome"] == outcome)
+        yield from (one for one in findings if one["outcome"] == outcome)
 
 
 @click.group()
