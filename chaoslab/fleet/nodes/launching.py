@@ -96,7 +96,9 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         super().signal(*names, signal=signal)
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        self._restart_awaited()
+        with self._chores.idle() as is_idle:
+            if is_idle:
+                self._restart_awaited()
         return super().poll(until_s)
 
     def _restart_awaited(self) -> None:
