@@ -2,6 +2,8 @@
 
 import json
 import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -57,3 +59,26 @@ def test_a_late_answer_is_none_to_the_next_question(monkeypatch: pytest.MonkeyPa
     for _ in range(2):
         with pytest.raises(FleetError):
             asked.run("tc")
+
+
+def test_questions_of_several_threads_are_asked_one_after_the_other() -> None:
+    class Crossing(Runner):
+        """A second question before the first was answered would get its answer."""
+
+        def write(self, line: bytes) -> None:
+            assert not is_asked.is_set()
+            is_asked.set()
+            others.wait(30)
+            is_asked.clear()
+            super().write(line)
+
+    is_asked, others = threading.Event(), threading.Barrier(2)
+    runner: Any = Crossing()
+    asked = tools.Tools(runner, "gateway", "none", labels={})
+    words = [f"tc-{number}" for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(asked.run, word) for word in words]
+        for _ in words:
+            others.wait(30)
+        assert [one.result(30) for one in answers] == words
+    asked.close()

@@ -66,6 +66,7 @@ class Tools:
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._unanswered = 0
         """Number of requests whose answer was not read; they are answered in order."""
+        self._asking = threading.Lock()
         try:
             self._stream = engine.attach(name, hears=True)
             engine.start(name)
@@ -98,23 +99,24 @@ class Tools:
 
     def _tell(self, asked: Json) -> tuple[int, str]:
         """The answer to this request; late ones to those before it are left out."""
-        deadline, line = time.monotonic() + _ANSWER_S, None
-        self._unanswered += 1
-        try:
-            self._stream.write(json.dumps(asked).encode() + b"\n")
-            while self._unanswered:
-                line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
-                if line is None:
-                    break
-                self._unanswered -= 1
-        except (OSError, queue.Empty) as error:
-            said = str(error) or f"it was silent for {_ANSWER_S:g} s"
-            raise FleetError(f"container {self.name} does not answer: {said}") from error
-        if line is None:
-            self._answers.put(None)  # for the next call
-            raise FleetError(f"container {self.name} does not answer: it has ended")
-        answer = json.loads(line)
-        return int(answer["code"]), str(answer["said"])
+        with self._asking:
+            deadline, line = time.monotonic() + _ANSWER_S, None
+            self._unanswered += 1
+            try:
+                self._stream.write(json.dumps(asked).encode() + b"\n")
+                while self._unanswered:
+                    line = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                    if line is None:
+                        break
+                    self._unanswered -= 1
+            except (OSError, queue.Empty) as error:
+                said = str(error) or f"it was silent for {_ANSWER_S:g} s"
+                raise FleetError(f"container {self.name} does not answer: {said}") from error
+            if line is None:
+                self._answers.put(None)  # for the next call
+                raise FleetError(f"container {self.name} does not answer: it has ended")
+            answer = json.loads(line)
+            return int(answer["code"]), str(answer["said"])
 
     def _listen(self) -> None:
         """Read lines of its standard output, then None, on a thread of its own."""
