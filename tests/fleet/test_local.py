@@ -5,16 +5,19 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.storage import volume
@@ -46,6 +49,34 @@ def learner(name: str, *flags: str) -> NodeSpec:
 @pytest.mark.gate
 class TestLocalFleet(LivingFleetKit):
     """The kit."""
+
+
+def test_the_next_life_is_told_after_the_end_of_the_last_although_that_is_noted_late(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet: Any = stage.fleet
+    record, say_started, is_begun = fleet._record, fleet._say_started, threading.Event()
+
+    def late(said: Sequence[Observation]) -> None:
+        if any(one.kind is Kind.NODE_EXITED for one in said):
+            is_begun.wait(0.5)
+        record(said)
+
+    def begun(life: object) -> None:
+        say_started(life)
+        is_begun.set()
+
+    fleet.start(spec)
+    stage.until_step_of(1)
+    monkeypatch.setattr(fleet, "_record", late)
+    monkeypatch.setattr(fleet, "_say_started", begun)
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(fleet.kill, spec.name).result()
+        restarted = beside.submit(fleet.restart, spec.name)
+        stage.until_step_of(2)
+        restarted.result()
+    kinds = [kind for kind, _ in stage.lives]
+    assert kinds == [Kind.NODE_STARTED, Kind.NODE_EXITED, Kind.NODE_STARTED]
 
 
 @pytest.mark.parametrize("is_there", [True, False])

@@ -107,6 +107,8 @@ class NodeFleet(
         """Errors that the next waiting `poll` will raise: no verb in between fails for them."""
         self._is_open = True
         self._chores, self._reader = Chores(), threading.get_ident()
+        self._waiting = threading.Lock()
+        """Held by `poll` from what it sees until that is recorded."""
 
     # ---------------------------------------------------------------- what differs by fleet
 
@@ -350,7 +352,8 @@ class NodeFleet(
         waits = self._is_open and until_s > self._place.clock.now_s()
         while self._is_open and not self._observed and not (waits and self._troubles):
             left_s = until_s - self._place.clock.now_s()
-            self._wait(max(0.0, left_s))
+            with self._waiting:
+                self._wait(max(0.0, left_s))
             if left_s <= 0:
                 break
         if waits and self._troubles:
@@ -429,3 +432,6 @@ class NodeFleet(
                 self._wait(0.05)
             else:
                 time.sleep(_BLINK_S)
+        if not is_reader:
+            with self._waiting:  # their ends are recorded
+                return
