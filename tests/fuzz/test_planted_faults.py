@@ -82,7 +82,7 @@ PLANTED: dict[str, tuple[Plant, int, str]] = {
     "gives epochs twice": (
         forgets(lambda p: setattr(p.membership, "last_epoch", 0)), 7, "succession",
     ),
-    "waits for those that left": (awaits_those_that_left, 7, "quorum_progress"),
+    "waits for those that left": (awaits_those_that_left, 17, "quorum_progress"),
     "sends nothing to those that join": (sends_nothing_to_those_that_join, 0, "handover"),
     "keeps work of abandoned rounds": (keeps_work_of_abandoned_rounds, 25, "quorum_progress"),
     "suspects for ever": (suspects_for_ever, 0, HARNESS),
