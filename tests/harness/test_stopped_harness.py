@@ -12,6 +12,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, Kind
 from chaoslab.links.proxied.http_api import Endpoint, an_object, call
 from chaoslab.record.history import History
+from chaoslab.undo.heartbeat import read_undone
 from chaoslab.undo.log import open_undos
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
@@ -29,6 +30,12 @@ def toxics(harness: Harness) -> Sequence[Json]:
     found = an_object(call(api, "GET", "/proxies/learner-2"))["toxics"]
     assert isinstance(found, list)
     return found
+
+
+def noted(harness: Harness) -> Sequence[str]:
+    """What the janitor has written that it undid; it undoes first, and then writes."""
+    assert harness.record is not None
+    return tuple(read_undone(harness.record))
 
 
 def node(history: History, name: str) -> psutil.Process:
@@ -49,6 +56,7 @@ def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path
 
         wait_until(lambda: paused.status() != psutil.STATUS_STOPPED)
         wait_until(lambda: not toxics(harness))
+        wait_until(lambda: len(noted(harness)) == 3)
         assert psutil.Process(harness.process.pid).status() == psutil.STATUS_STOPPED
         assert hung.is_running()
 
