@@ -8,10 +8,11 @@ lines built from the formats in these files, and on the output of the versions t
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import product
+from itertools import pairwise, product
 from typing import Final
 
 from chaoslab.core.errors import PlanError
@@ -73,10 +74,32 @@ def preset(name: str) -> Preset:
 _N = r"[\d.eE+-]+"
 _STEP_WORDS = ("global[_ ]?step", "step", "iteration", "iter", "update", "batch")
 _LOSS_WORDS = (r"(?:train(?:ing)?[_/ ])?loss", r"[\w/]*loss[\w/]*")
-_SAVED = (
-    r"(?i)\b(?:saved|wrote)\b.*?\b(?:step|iteration|iter|checkpoint|ckpt)[-_ =:#]*(?P<step>\d+)",
-    r"(?i)\b(?:saved (?:\w+ )?(?:checkpoint|snapshot)|(?:checkpoint|snapshot) (?:was )?saved)\b",
+_VERB = r"\b(?:saved|wrote|written|stored|dumped|exported|persisted)\b"
+_NO_SAVE = (
+    r"saving|writing|will|be|not|never|fail\w*|error|cannot|could|unable|skip\w*|remov\w*|delet\w*"
 )
+_OTHER_FILE = r"\d|\.(?:png|jpe?g|gif|svg|pdf|html|txt|log|csv|tsv|jsonl?|ya?ml|mp4|wav)\b"
+_NAME = (
+    r"(?<![a-z])(?:checkpoint|ckpt|snapshot|model|state|weights|(?:global_?)?step|iter(?:ation)?)"
+    rf"s?[-_=.]{{0,2}}(?P<step>\d+)(?!{_OTHER_FILE})"
+)
+"""Name of a file or a folder, with the step of what is in it."""
+_WORD = rf"\b(?:step|iteration|iter|checkpoint|ckpt)[-_ =:#]*(?P<step>\d+)(?!{_OTHER_FILE})"
+_WHOLE = r"\b(?:checkpoint|snapshot)"
+_SAVED = tuple(
+    rf"(?i)^(?!.*\b(?:{_NO_SAVE})\b).*?{said}"
+    for said in (
+        rf"{_VERB}.*?{_WORD}",
+        rf"{_VERB}.*?{_NAME}",
+        rf"{_NAME}.*?{_VERB}",
+        rf"(?:\bsaved (?:\w+ )?{_WHOLE}|{_WHOLE} (?:was )?(?:saved|written))\b",
+    )
+)
+"""Lines about something that is saved, not about what is to be or was not. A number counts as its
+step if it is near those that were reported by then."""
+_REPORTED = re.compile(rf"(?i)\b(?:{'|'.join(_STEP_WORDS)})s?\b[ =:\[(#]*(\d+)|\b(\d+)/\d+\b")
+_RECENT = 64
+"""Reports by then, of all workers that print to one file."""
 _RESUMED = (
     r"(?i)\b(?:resum(?:ed|ing)|restored|continuing)\b.*?"
     r"\b(?:step|iteration|iter)[-_ =:#]*(?P<step>\d+)"
@@ -109,7 +132,7 @@ def _presets_that_read(lines: Sequence[str]) -> Iterator[Candidate]:
 
 
 def _made_from_words(lines: Sequence[str]) -> Iterator[Candidate]:
-    saved = next((pattern for pattern in _SAVED if _matches(pattern, lines)), None)
+    saved = next((pattern for pattern in _SAVED if _is_of_steps(pattern, lines)), None)
     resumed = _RESUMED if _matches(_RESUMED, lines) else None
     steps = [rf"\b{word}s?\b[ =:\[(#]*(?P<step>\d+)" for word in _STEP_WORDS]
     losses = [rf"\b{word}[ =:]+(?P<loss>{_N})" for word in _LOSS_WORDS]
@@ -119,6 +142,26 @@ def _made_from_words(lines: Sequence[str]) -> Iterator[Candidate]:
         patterns = Patterns.of(progress=f"(?i){pattern}", saved=saved, resumed=resumed)
         if found := _candidate(patterns, lines):
             yield found
+
+
+def _is_of_steps(pattern: str, lines: Sequence[str]) -> bool:
+    """Whether lines match, each with the step of a report before it, give or take one report, if
+    the pattern and the lines have steps.
+    """
+    reported, found = list[int](), list[tuple[int, int]]()
+    for line in lines:
+        if match := re.search(pattern, line):
+            found.append((len(reported), int(match.groupdict().get("step") or -1)))
+        elif report := _REPORTED.search(line):
+            reported.append(int(report[1] or report[2]))
+    between = Counter(after - before for before, after in pairwise(reported) if after > before)
+    stride = max(between, key=lambda steps: between[steps], default=1)
+    return bool(found) and all(
+        step < 0
+        or any(abs(step - one) <= stride for one in reported[max(0, at - _RECENT) : at + 1])
+        for at, step in found
+        if reported
+    )
 
 
 def _matches(pattern: str, lines: Sequence[str]) -> bool:

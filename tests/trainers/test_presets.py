@@ -284,6 +284,55 @@ def test_lines_of_no_preset_are_read_by_their_words(
     assert repr([(one.what, one.step, one.loss) for one in best.said]) == repr(expected)
 
 
+def around(line: str) -> list[int | None]:
+    """Steps of the checkpoints that are understood of a line after step 50."""
+    lines = [f"[iter {step:>6d}] train_loss=0.5" for step in range(40, 52)]
+    lines.insert(lines.index("[iter     51] train_loss=0.5"), line)
+    return [one.step for one in guess(lines)[0].said if one.what is SAVED]
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("checkpoint written: ckpt_50.pkl", 50),
+        ("saved to out/step_50/", 50),
+        ("wrote checkpoint-50", 50),
+        ("ckpt_0000050.pt saved in 3.2 s", 50),
+        ("[rank1]: Saved model to m/model-50.safetensors", 50),
+        ("dumped global_step50", 50),
+        ("stored out/rank0-iter=50.npz", 50),
+        ("Saved checkpoint 3 (step 50)", None),  # the third one
+        ("checkpoint written", None),
+    ],
+)
+def test_what_is_saved_has_the_step_in_its_name_that_was_reported(
+    line: str, step: int | None
+) -> None:
+    assert around(line) == [step]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "saved 50 samples to eval.json",
+        "saved samples to out/step_50.png",
+        "wrote run_50.log",
+        "written 50 files",
+        "saved epoch_3.pt",
+        "saved ckpt_7.pt",  # of none of its steps
+        "best model 3 saved",
+        "saving checkpoint ckpt_50.pkl",
+        "the checkpoint will be written to ckpt_50.pkl",
+        "checkpoint could not be written: ckpt_50.pkl",
+        "checkpoint not saved: ckpt_50.pkl",
+        "removed ckpt_50.pkl, saved 3 MB",
+        "Loaded ckpt_50.pkl, continuing at iter 50",
+    ],
+)
+def test_what_only_looks_like_a_saved_checkpoint_is_none(line: str) -> None:
+    assert around(line) == []
+
+
 def test_bars_and_logs_of_one_training_are_its_steps_with_their_losses() -> None:
     """As tqdm 4.70.1 draws it and transformers uses it: a log, an evaluation below the bar."""
     output = (
