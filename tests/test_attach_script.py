@@ -15,7 +15,13 @@ import psutil
 import pytest
 
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import NodeExited, NodeStarted
+from chaoslab.core.payloads import (
+    MemberJoined,
+    MemberLeft,
+    NodeExited,
+    NodeStarted,
+    TrainerSaid,
+)
 from chaoslab.core.process_tree import processes
 from chaoslab.fleet.attached.script_search import Which, find
 from tests.whole_runs import ROOT, Ran, await_event, ended, whole
@@ -47,10 +53,11 @@ class Running:
         self.folder = folder
         self._started: list[subprocess.Popen[bytes]] = []
 
-    def launcher(self, *flags: str) -> str:
-        """With two workers; its target."""
+    def launcher(self, *flags: str, has_prefix: bool = True) -> str:
+        """With two workers, whose lines begin with their ranks; its target."""
         words = (*flags, "--", sys.executable, *self._trainer("RANK"))
-        pid = self._start("train", str(TRAINERS / "launcher.py"), "--prefix", *words)
+        prefix = ("--prefix",) * has_prefix
+        pid = self._start("train", str(TRAINERS / "launcher.py"), *prefix, *words)
         self.until(lambda: len(self.pids()) == 3)
         return f"pid:{pid}"
 
@@ -58,6 +65,18 @@ class Running:
         """Two by themselves; their target."""
         for rank in ("0", "1"):
             self._start(rank, *self._trainer(rank))
+        return f"pattern:{self.folder}/saved"
+
+    def sharing(self) -> str:
+        """Two by themselves that print to one file, with their ranks; their target."""
+        ranked = (
+            "import builtins, functools, runpy, sys; "
+            "builtins.print = functools.partial(print, f'[rank{sys.argv[3]}]:'); "
+            "runpy.run_module(sys.argv.pop(1), run_name='__main__')"
+        )
+        for rank in ("0", "1"):
+            words = [sys.executable, "-u", "-c", ranked, *self._trainer(rank)[2:]]
+            self._begin("train", words)
         return f"pattern:{self.folder}/saved"
 
     def supervised(self) -> str:
@@ -216,6 +235,28 @@ def test_workers_by_a_pattern_print_to_files_of_their_own(running: Running, tmp_
     assert len(ran.history.of(Kind.NODE_STARTED)) == 2
     assert running.pids() == before
     assert running.goes_on(2)
+
+
+def test_lines_with_ranks_in_one_file_are_those_of_their_workers(
+    running: Running, tmp_path: Path
+) -> None:
+    ran = judged(running.sharing(), tmp_path, FAULT="process.pause")
+    speakers = {one.payload.node for one in ran.history.of(TrainerSaid)}
+    assert speakers == {"worker-0", "worker-1"}
+    assert running.goes_on(2)
+
+
+@pytest.mark.gate
+def test_lines_in_one_file_that_nothing_tells_apart_are_found(
+    running: Running, tmp_path: Path
+) -> None:
+    target = running.launcher("--restarts", "3", has_prefix=False)
+    ran = ended(attach(target, tmp_path, {"RESTARTS": "itself"}), tmp_path / "runs")
+    assert (ran.code, ran.verdict["outcome"]) == (3, "UNKNOWN"), whole(ran.verdict)
+    assert ran.finding("lines")["codes"] == ran.finding("rejoin")["codes"] == ["lines_mixed"]
+    left = ran.history.of(MemberLeft)
+    assert len(left) == len(ran.history.of(MemberJoined)) - 2 == 2, whole(ran.verdict)
+    assert running.goes_on(3)
 
 
 def test_both_files_of_one_that_prints_to_two_are_read(running: Running, tmp_path: Path) -> None:

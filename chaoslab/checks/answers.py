@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.mixed_lines import mixed
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, outages, syncer_away_s
 from chaoslab.checks.resume import began_anew, script_of
@@ -46,7 +47,8 @@ class Return:
 
     rejoined: bool | None
     """None: the run was cut short before the learner had as long after its heal as the `rejoin`
-    check of the plan allows, 30 s without one."""
+    check of the plan allows, 30 s without one, or nothing tells the lines of a script's workers
+    apart."""
     after_s: float | None
     """Time from the beginning of a heal to the first accepted contribution, the longest of all
     its returns; None if it is not back."""
@@ -85,9 +87,10 @@ def training_continued(history: History) -> bool | None:
 
     False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
     and than 5 s, or a script `began_anew`. True: neither, and training ended by its own rule. None:
-    nothing was measured, or the run or its record was cut short before the end could be seen. The
-    time for which an injection kept the syncer away, so that nothing was merged, is taken off the
-    gap, the start of its next process included, unless the plan never gives the syncer back.
+    nothing was measured, nothing tells the lines of a script's workers apart, or the run or its
+    record was cut short before the end could be seen. The time for which an injection kept the
+    syncer away, so that nothing was merged, is taken off the gap, the start of its next process
+    included, unless the plan never gives the syncer back.
     """
     start_s = baseline_end_s(history)
     baseline_s = usual_gap_s(history)
@@ -103,7 +106,8 @@ def training_continued(history: History) -> bool | None:
         return False
     finished = history.last(RunFinished)
     was_cut = finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED
-    return None if was_cut or training_end(history) is None else True
+    is_unknown = was_cut or training_end(history) is None or mixed(history) is not None
+    return None if is_unknown else True
 
 
 def _paused_s(gap: Gap, history: History) -> float:

@@ -176,6 +176,8 @@ class Code(StrEnum):
     RECORD_INCOMPLETE = "record_incomplete"
     RECORD_BROKEN = "record_broken"
     LINES_REFUSED = "lines_refused"
+    LINES_MIXED = "lines_mixed"
+    """Nothing tells which of several workers has printed a line of progress."""
     NO_TWIN = "no_twin"
     TWIN_NOT_COMPARABLE = "twin_not_comparable"
     TWIN_TOO_SHORT = "twin_too_short"

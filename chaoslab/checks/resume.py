@@ -23,6 +23,7 @@ from typing import ClassVar, NamedTuple
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.duty import duty
+from chaoslab.checks.mixed_lines import mixed
 from chaoslab.checks.timeline import before_the_end, fault_windows, of_learner, once, samples_of
 from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event
@@ -108,7 +109,7 @@ def began_anew(history: History) -> Event[LearnerJoined] | None:
     """The life by which the last of all workers had begun anew, after it had trained: then the
     whole has, and none of them goes on. None: one of them never did.
     """
-    found = lives(history) if script_of(history) else {}
+    found = lives(history) if script_of(history) and not mixed(history) else {}
     anew = [
         next(
             (life.joined for before, life in pairwise(own) if _is_anew(before, life, history)), None

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.codes import Code
 from chaoslab.checks.lasting_effects import lasting
+from chaoslab.checks.mixed_lines import RULE, mixed, said_of_mixed
 from chaoslab.checks.moot import moot, phase_over
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.stop_rule import stop_rule
@@ -67,6 +68,7 @@ def always_judged(history: History) -> Iterator[Finding]:
         _contact,
         _unguarded,
         _refused,
+        _lines,
         _ending,
         stop_rule,
         _residue,
@@ -300,6 +302,15 @@ def _refused(history: History) -> Iterator[Finding]:
             culprits=tuple(dict.fromkeys(node for _, node, _ in found)),
             evidence=tuple(dict.fromkeys(event.seq for event, _, _ in found)),
         )
+
+
+def _lines(history: History) -> Iterator[Finding]:
+    """Lines of a script's workers that nothing tells apart."""
+    if shown := mixed(history):
+        yield unknown(
+            RULE, Code.LINES_MIXED, said_of_mixed(shown.payload), culprits=shown.payload.workers,
+            evidence=[shown],
+        )  # fmt: skip
 
 
 def _ending(history: History) -> Iterator[Finding]:

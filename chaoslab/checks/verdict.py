@@ -37,6 +37,7 @@ from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
 from chaoslab.checks.left_out import NotJudged, judgeable
+from chaoslab.checks.mixed_lines import as_known, mixed
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.violations import unknown
@@ -98,7 +99,8 @@ class Verdict:
     worked_since: Mapping[str, LaterWork] = field(default_factory=dict)
     """Work of each learner that is back, from then on."""
     work_lost: WorkLost | None = None
-    """What faults destroyed of the learners' work; None: the baseline measured no step times."""
+    """What faults destroyed of the learners' work; None: the baseline measured no step times, or
+    nothing tells the lines of a script's workers apart."""
     findings: tuple[Finding, ...]
     """Findings of each check of the plan, and of each violated rule of every run."""
     injections: tuple[Injected, ...]
@@ -226,7 +228,7 @@ def _verdict(
         longest_gap_s=longest_gap_s(history),
         learners_rejoined=returned,
         worked_since=afterwards(history, returned),
-        work_lost=work_lost(history),
+        work_lost=None if mixed(history) else work_lost(history),
         findings=tuple(judged),
         injections=tuple(injections(history)),
         residue=tuple(residue(history)),
@@ -268,7 +270,7 @@ def _weighed(check: Check, record: Record) -> Finding:
     if is_asked and record.undisturbed is not None:
         second, crash = _tried(check, record.undisturbed)
         again = None if crash else second.outcome
-    return weighed(finding, again, record.history, record.disturbed)
+    return as_known(weighed(finding, again, record.history, record.disturbed), record.history)
 
 
 def _tried(check: Check, history: History) -> tuple[Finding, Exception | None]:
@@ -294,6 +296,8 @@ def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
     more.
     """
     found = returns(record.history, within_s=within_s)
+    if mixed(record.history):
+        return {learner: _if_known(back) for learner, back in found.items()}
     if record.undisturbed is None:
         return found
     missing = {
@@ -307,6 +311,11 @@ def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
         else back
         for learner, back in found.items()
     }
+
+
+def _if_known(back: Return) -> Return:
+    """Without a contribution that may be another worker's."""
+    return replace(back, rejoined=None, after_s=None) if back.rejoined else back
 
 
 def _worst(findings: Sequence[Finding]) -> Outcome:

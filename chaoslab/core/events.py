@@ -117,6 +117,7 @@ class Kind(StrEnum):
 
     # -- trainings that are not chaoslab's own, read from their output by the harness
     TRAINER_SAID = "trainer.said"
+    TRAINER_MIXED = "trainer.mixed"
 
     # -- nodes that were asked to watch a point of the protocol (`diloco.node.phases`)
     PHASE_REACHED = "phase.reached"

@@ -418,6 +418,7 @@ HINTS: Mapping[Code, str] = {
     "repeat the run: `{again}`",
     Code.LINES_REFUSED: "{node} printed malformed or forbidden event lines: see its "
     "stdout.log under nodes/ of the record, and let it print to standard error instead",
+    Code.LINES_MIXED: "see the lines and whom each was taken for: `grep -F trainer.said {journal}`",
     Code.NO_TWIN: _TWIN,
     Code.TWIN_NOT_COMPARABLE: _TWIN,
     Code.TWIN_TOO_SHORT: _LONGER,

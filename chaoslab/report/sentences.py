@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from chaoslab.checks.mixed_lines import said_of_mixed
 from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.protocol import LeaveReason
@@ -152,6 +153,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
             lambda e: f"{nodes.learner_of(e)} has notice of its preemption, at step {e.step:,}",
         ),
         _of(payloads.TrainerSaid, None, lambda e: f"{e.node}: {e.line}"),
+        _of(payloads.TrainerMixed, Tone.BAD, said_of_mixed),
         _of(
             payloads.HostLost,
             Tone.BAD,
@@ -219,7 +221,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone | None, Callable[[Any], str]]] = dict(
         _of(payloads.FaultSkipped, Tone.BAD, run.refused("was skipped")),
         _of(payloads.FaultHealing, Tone.FAULT, run.healed("is being healed")),
         _of(payloads.FaultHealed, Tone.GOOD, run.healed("is healed")),
-        _of(payloads.FaultHealFailed, Tone.BAD, run.refused("could not be undone")),
+        _of(payloads.FaultHealFailed, Tone.FAULT, run.refused("is not undone yet")),
         _of(
             payloads.EvidenceMeasured,
             Tone.FAULT,

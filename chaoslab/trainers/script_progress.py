@@ -1,7 +1,7 @@
 """Progress of a training that is not chaoslab's own, in the events by which a run is judged.
 
-    trainer.said, node.started, node.exited
-      └─► ScriptProgress ─┬─► learner.joined, learner.step
+    trainer.said, node.started, node.exited, fault.injecting
+      └─► ScriptProgress ─┬─► learner.joined, learner.step, trainer.mixed
                           ├─► member.joined, member.left
                           ├─► push.accepted, round.merged
                           └─► syncer.stop_rule_met, .stopped, .final
@@ -22,6 +22,7 @@ from statistics import fmean
 from chaoslab.core.events import Event, Observation, Payload
 from chaoslab.core.payloads import (
     Contributor,
+    FaultInjecting,
     LearnerJoined,
     LearnerStep,
     LineKind,
@@ -34,9 +35,11 @@ from chaoslab.core.payloads import (
     SyncerFinal,
     SyncerStopped,
     SyncerStopRuleMet,
+    TrainerMixed,
     TrainerSaid,
 )
 from chaoslab.core.protocol import LeaveReason
+from chaoslab.trainers.mixed_lines import MixedLines
 
 _SOURCE = "harness"
 _TOGETHER = 0.25
@@ -95,6 +98,9 @@ class ScriptProgress:
         self._workers = {name: _Worker(name=name) for name in workers}
         self._is_one_for_all = is_one_for_all
         self._stop = stop
+        self._mixed = MixedLines()
+        self._speakers = set[str]()
+        """Workers that report their own progress: no line without a rank is about these."""
         self._open: dict[str, _Worker] = {}
         """Workers that have reported since the last round."""
         self._epoch = self._rounds = self._steps = 0
@@ -109,17 +115,23 @@ class ScriptProgress:
 
     def see(self, event: Event) -> list[Observation]:
         """Events that follow from an event, in order."""
-        said = event.payload
+        return self.hear(event.payload, event.time_s)
+
+    def hear(self, said: Payload, time_s: float) -> list[Observation]:
+        """The same of what an event says."""
         match said:
             case NodeStarted(node=node) if node in self._workers:
                 self._workers[node] = _Worker(
-                    name=node, incarnation=said.incarnation, since_s=event.time_s, is_alive=True
+                    name=node, incarnation=said.incarnation, since_s=time_s, is_alive=True
                 )
                 return []
             case NodeExited(node=node) if node in self._workers:
                 found = self._ended(said)
             case NodeExited(exit_code=0, sent=()):
                 found = self._finished(said.node)  # by the word of their launcher
+            case FaultInjecting():
+                self._mixed.faults += 1
+                return []
             case TrainerSaid(what=LineKind.RESUMED):
                 for worker in self._meant(said):
                     self._resumed(worker, said.step)
@@ -129,7 +141,7 @@ class ScriptProgress:
                     self._saved[worker.name] = worker.step if said.step is None else said.step
                 return []
             case TrainerSaid(what=LineKind.PROGRESS):
-                found = self._advanced(said, event.time_s)
+                found = self._advanced(said, time_s)
             case _:
                 return []
         return [Observation.of(_source(one), one) for one in found]
@@ -166,6 +178,13 @@ class ScriptProgress:
         worker.has_steps = said.step is not None
         self._has_steps |= worker.has_steps
         step = worker.step + 1 if said.step is None else said.step
+        if said.node == worker.name and worker.name not in self._speakers:
+            self._speakers.add(worker.name)
+            if worker.epoch is not None and step < worker.step:
+                worker.step = step  # until now others spoke for it
+                return
+        if said.step is not None:
+            yield from self._mixing(said, step, [worker, *others])
         if worker.epoch is not None and step == worker.step:
             return  # said again, as by another rank
         if self._began_s is None:
@@ -174,6 +193,23 @@ class ScriptProgress:
         for other in others:
             yield from self._step(other, step, said, time_s, is_inferred=True)
         yield from self._stop_rule(time_s)
+
+    def _mixing(
+        self, said: TrainerSaid, step: int, meant: Sequence[_Worker]
+    ) -> Iterator[TrainerMixed]:
+        """Whether this line shows that it may be of any of several workers."""
+        before = {one.name: one.step for one in meant if one.epoch is not None}
+        speakers = 1 if self._is_one_for_all else len(meant)
+        how = self._mixed.hear(step, before, speakers=speakers)
+        if how is not None:
+            yield TrainerMixed(
+                node=meant[0].name,
+                how=how,
+                step=step,
+                before=max(before.values(), default=step),
+                workers=tuple(one.name for one in meant),
+                line=said.line,
+            )
 
     def _resumed(self, worker: _Worker, step: int | None) -> None:
         """It goes on from a step. Where lines have none that is the newest checkpoint's: losses
@@ -186,11 +222,13 @@ class ScriptProgress:
 
     def _meant(self, said: TrainerSaid) -> list[_Worker]:
         """Whom a line is about: the worker that said it, then those for which it says it, too. A
-        launcher passes on a line that names no worker, and that is about all.
+        launcher passes on a line that names no worker, and that is about all that do not speak for
+        themselves.
         """
         alive = [one for one in self._workers.values() if one.is_alive]
         if (worker := self._workers.get(said.node)) is None:
-            return alive
+            is_any = self._is_one_for_all or said.what is not LineKind.PROGRESS
+            return [one for one in alive if is_any or one.name not in self._speakers]
         if not worker.is_alive or said.incarnation != worker.incarnation:
             return []
         is_shared = self._is_one_for_all and said.what is LineKind.PROGRESS
@@ -200,8 +238,11 @@ class ScriptProgress:
         self, worker: _Worker, step: int, said: TrainerSaid, time_s: float, *, is_inferred: bool
     ) -> Iterator[Payload]:
         """A worker is at a step now; `is_inferred`: because another one said so."""
-        if worker.epoch is None or step < worker.step:
+        is_mixed = self._mixed.are_mixed
+        if worker.epoch is None or (step < worker.step and not is_mixed):
             yield from self._join(worker, step, said)
+            made = 1
+        elif is_mixed:
             made = 1
         else:
             made = step - worker.step
@@ -389,6 +430,17 @@ class ScriptProgress:
         if reason:
             self._is_met = True
             yield SyncerStopRuleMet(reason=reason)
+
+
+def mixing_of(
+    said: Sequence[TrainerSaid], workers: Sequence[str], *, is_one_for_all: bool = False
+) -> TrainerMixed | None:
+    """Whether lines of workers that were not broken cannot be told apart, and how it shows."""
+    progress = ScriptProgress(workers, is_one_for_all=is_one_for_all, stop={})
+    for name in workers:
+        progress.hear(NodeStarted(node=name, incarnation=1, pid=0, role="learner"), 0.0)
+    found = (one.payload for number, line in enumerate(said) for one in progress.hear(line, number))
+    return next((one for one in found if isinstance(one, TrainerMixed)), None)
 
 
 def _source(said: Payload) -> str:

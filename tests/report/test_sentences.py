@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import Payload, payloads
-from chaoslab.report.sentences import describe, is_notable
+from chaoslab.report.sentences import Tone, describe, is_notable
 
 
 def value(hint: Any, *, is_full: bool) -> Json:
@@ -55,3 +55,10 @@ def test_a_sample_with_broken_data_is_malformed() -> None:
     broken = Event(seq=0, time_s=0.0, source="x", kind=Kind.PUSH_ACCEPTED, data={})
     with pytest.raises(MalformedEvent):
         describe(broken, also_samples=True)
+
+
+def test_a_heal_that_waits_for_others_is_no_failure_yet() -> None:
+    said = data(payloads()[Kind.FAULT_HEAL_FAILED], is_full=True)
+    waits = describe(Event(seq=0, time_s=4.5, source="x", kind=Kind.FAULT_HEAL_FAILED, data=said))
+    assert waits is not None
+    assert waits.tone is Tone.FAULT

@@ -57,8 +57,9 @@ def test_lines_without_a_step_are_counted() -> None:
     assert [event.payload.step for event in story.history().of(LearnerStep)] == [1, 2, 3]
 
 
-def test_an_earlier_step_in_the_same_process_begins_a_membership_anew() -> None:
-    story = ScriptStory(workers=1).train(30)
+def test_an_earlier_step_after_a_fault_begins_a_membership_anew() -> None:
+    """In the same process."""
+    story = ScriptStory(workers=1).train(30).kill()
     story.workers["worker-0"].step = 20
     history = story.train(3).history()
     joins = [event.payload for event in history.of(LearnerJoined)]

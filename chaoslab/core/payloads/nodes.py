@@ -316,3 +316,30 @@ class TrainerSaid(Payload, kind=Kind.TRAINER_SAID):
     age_s: float = 0.0
     """Of a checkpoint that a file tells: how long before its event the file was written, s."""
     line: str = ""
+
+
+class Mixing(StrEnum):
+    """How it shows that lines of progress are not those of one worker each."""
+
+    BACK = "back"
+    """A step came after a later one in the same process, before any fault, or again and again."""
+    REPEATED = "repeated"
+    """Each step came as often as there are workers that the line may be of."""
+
+
+class TrainerMixed(Payload, kind=Kind.TRAINER_MIXED):
+    """Lines of progress that nothing tells apart, said once. From then on each of them is one step,
+    and none begins a membership anew.
+    """
+
+    node: str
+    """The worker whose line it was taken for."""
+    how: Mixing
+    """back: a step came after a later one in the same process, before any fault or again and again;
+    repeated: each step came as often as there are workers."""
+    step: int
+    before: int
+    """Step of the line before it."""
+    workers: tuple[str, ...]
+    """Workers that the line counted for."""
+    line: str = ""

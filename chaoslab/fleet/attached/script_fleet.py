@@ -10,7 +10,7 @@ so again, and chaoslab does not.
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from chaoslab.core import process_tree
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
+from chaoslab.core.payloads import TrainerSaid
 from chaoslab.core.process_identity import Identity, boot_id, identify
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.attached.processes import (
@@ -186,4 +187,19 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         return super()._news()
 
     def _said_by(self, life: AttachedProcess, said: Sequence[Observation]) -> list[Observation]:
-        return self._by_worker(life, said)
+        """The same; a line without a rank in the file of several workers is of none of them, as of
+        a launcher.
+        """
+        found = self._by_worker(life, said)
+        if len(self._speakers(life)) > 1:
+            for number, line in enumerate(one.payload for one in found):
+                if isinstance(line, TrainerSaid) and line.rank is None:
+                    found[number] = Observation.of(LAUNCHER, replace(line, node=LAUNCHER))
+        return found
+
+    def _speakers(self, life: AttachedProcess) -> Mapping[int, str]:
+        """Without a launcher those whose file is this one's."""
+        if LAUNCHER in self._lives:
+            return super()._speakers(life)
+        lives = enumerate(self._lives.items())
+        return {rank: name for rank, (name, one) in lives if one is life or not one.printed}

@@ -9,7 +9,7 @@ started again here.
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -164,12 +164,16 @@ class LaunchingFleet(NodeFleet[ProcessT]):
             life.note_sent("SIGKILL")
         self._end_workers(left)
 
+    def _speakers(self, life: ProcessT) -> Mapping[int, str]:
+        """By rank, the workers that print where this node does."""
+        return dict(enumerate(one.name for one in life.spec.launches))
+
     def _by_worker(self, life: ProcessT, said: Sequence[Observation]) -> list[Observation]:
-        """The same; lines of a launcher with a rank before them as of that worker."""
-        workers, found = life.spec.launches, list(said)
+        """The same; of a node that prints for several, lines with a rank as of that worker."""
+        names, found = self._speakers(life), list(said)
         for number, line in enumerate(one.payload for one in said):
-            if isinstance(line, TrainerSaid) and line.rank is not None and line.rank < len(workers):
-                name = workers[line.rank].name
+            if isinstance(line, TrainerSaid) and line.rank is not None and line.rank in names:
+                name = names[line.rank]
                 by_worker = replace(line, node=name, incarnation=self._node(name).incarnation)
                 found[number] = Observation.of(name, by_worker)
         return found

@@ -87,7 +87,8 @@ class Script:
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
     of a launcher print to one stream: a line counts for the worker whose rank stands before it, as
-    in `[rank1]:`, and without a rank for all."""
+    in `[rank1]:`, and without a rank for all that print none with theirs. Where several print such
+    lines, nothing tells them apart, and what rests on that is UNKNOWN."""
     restarts: Literal["chaoslab", "itself", "supervisor"] = "chaoslab"
     """Who starts a worker again that was killed. Of a launcher: chaoslab the whole command, once it
     has ended; itself: the launcher its workers, and a heal waits for that. Of a training that
