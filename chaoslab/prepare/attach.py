@@ -23,7 +23,7 @@ from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, decode
-from chaoslab.prepare.script_sample import recognized
+from chaoslab.prepare.script_lines import recognized
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
 """Stop rule for a training with a rule of its own."""
@@ -157,7 +157,7 @@ def _script_rules(asked: Asked, target: Target, nodes: Sequence[Found]) -> Mappi
         found["restarts"] = "supervisor"
     if not (script.progress or script.preset or script.reads_files):
         printed = target.settings.printed(nodes)
-        found |= recognized(printed, workers if is_known else script.workers)
+        found |= recognized(printed, workers if is_known else script.workers).keys
     return {"training.stop": {}} | {f"training.script.{key}": one for key, one in found.items()}
 
 

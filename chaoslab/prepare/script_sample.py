@@ -5,7 +5,6 @@
 `understand` is pure; `take` starts processes on this machine and leaves none.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,14 +15,21 @@ from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Json
 from chaoslab.core.payloads import LineKind, NodeExited
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.plan.model import FaultPlan, Script, Training
+from chaoslab.plan.model import LAUNCHER, FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
+from chaoslab.prepare.script_lines import (
+    Speech,
+    nearest,
+    nearest_saved,
+    patterns_of,
+    said_in,
+    speech_of,
+)
 from chaoslab.record.exits import ending
-from chaoslab.trainers.presets import CHECKPOINT_FILES, Candidate, guess
+from chaoslab.trainers.presets import CHECKPOINT_FILES
 from chaoslab.trainers.reading import Patterns, Reader, TrainerLine, nearest_lines, plain
 from chaoslab.trainers.saved_files import SavedFiles
 from chaoslab.undo.base import NoUndoLog
@@ -37,13 +43,12 @@ _FIRST_SHARE = 2 / 3
 _ENOUGH_REPORTS = 12
 _ENOUGH_SAVES = 2
 _NEAREST = 3
-_SAVE_WORDS = ("checkpoint", "ckpt", "snapshot", "sav")
 _RESUME_WORDS = ("resum", "restor", "load", "continu")
 
 
 @dataclass(slots=True, kw_only=True)
 class Start:
-    """One start of one worker."""
+    """One start of one worker, or of the launcher of all."""
 
     began_s: float
     lines: list[tuple[float, str]] = field(default_factory=list)
@@ -61,7 +66,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Both starts of each worker."""
+    """Both starts of each worker, or of the launcher of all."""
 
     first: Mapping[str, Start]
     second: Mapping[str, Start] = field(default_factory=dict)
@@ -88,8 +93,8 @@ class Understood:
     near_saved: str
     """A line that may be about checkpoints but was not understood; `near_resumed`: on a resume."""
     near_resumed: str
-    is_one_for_all: bool
-    """Whether one of several workers reports the progress of all."""
+    speech: Speech
+    """Who reports the progress."""
     last_step: int
     """Last step of the first start."""
     steps_between: int
@@ -123,16 +128,15 @@ def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
             began_s = clock.now_s()
             until_s = began_s + _FIRST_SHARE * within_s
             files = {one: SavedFiles(folder, one) for one in CHECKPOINT_FILES}
-            watch = _Watch(
-                fleet=fleet, nodes=root / "nodes", names=script.names, clock=clock, files=files
-            )
+            names = (LAUNCHER,) if script.is_launched else script.names
+            watch = _Watch(fleet=fleet, nodes=root / "nodes", names=names, clock=clock, files=files)
             first = watch.start(1, until_s, lambda lines: _is_enough(lines, script, watch))
             ran_s, has_kept = clock.now_s() - began_s, any(folder.iterdir())
             second: Mapping[str, Start] = {}
             saved = {pattern: tuple(steps) for pattern, steps in watch.saved.items()}
             if not all(start.ended for start in first.values()):
-                fleet.kill(*script.names)
-                for name in script.names:
+                fleet.kill(*names)
+                for name in names:
                     fleet.restart(name)
                 second = watch.start(
                     2, began_s + within_s, lambda lines: _is_enough(lines, script, reports=3)
@@ -160,9 +164,10 @@ class _Watch:
         while not is_over and (now_s := self.clock.now_s()) < until_s:
             for seen in self.fleet.poll(min(until_s, now_s + _POLL_S)):
                 said = seen.payload
-                if isinstance(said, NodeExited) and said.incarnation == life:
-                    starts[said.node].ended = ending(said)
-                    starts[said.node].is_failed = said.exit_code != 0
+                if not isinstance(said, NodeExited) or said.incarnation != life:
+                    continue
+                if start := starts.get(said.node):  # workers of a launcher have none
+                    start.ended, start.is_failed = ending(said), said.exit_code != 0
             is_over = all(start.ended for start in starts.values())
             for name, start in starts.items():
                 log = self.nodes / name / str(life) / "stdout.log"
@@ -193,41 +198,12 @@ def _is_enough(
     *, reports: int = _ENOUGH_REPORTS,
 ) -> bool:  # fmt: skip
     """Whether as much progress was reported, and, of a `watch`, two checkpoints were saved."""
-    patterns, _ = _patterns(lines, script)
-    said = [] if patterns is None else _said(patterns, lines)
+    patterns, _ = patterns_of(lines, script)
+    said = [] if patterns is None else said_in(lines, patterns)
     steps = {one.step for one in said if one.what is LineKind.PROGRESS and one.step is not None}
     by_lines = sum(one.what is LineKind.SAVED for one in said)
     by_files = max(map(len, watch.saved.values()), default=0) if watch else 0
     return len(steps) >= reports and (watch is None or max(by_lines, by_files) >= _ENOUGH_SAVES)
-
-
-def _patterns(lines: Sequence[str], script: Script) -> tuple[Patterns | None, str]:
-    """Patterns of the script; without them patterns that fit the lines, and their preset."""
-    found = guess(lines)
-    if not found and not script.progress:
-        return None, ""
-    best = found[0] if found and not script.progress else None
-    if best is not None and best.preset == "chaoslab":
-        return best.patterns, best.preset
-    saved, resumed = (_first(key, script, found) for key in (LineKind.SAVED, LineKind.RESUMED))
-    progress = best.patterns.progress.pattern if best else script.progress
-    patterns = Patterns.of(progress=progress, saved=saved, resumed=resumed)
-    return patterns, best.preset if best and patterns == best.patterns else ""
-
-
-def _first(key: LineKind, script: Script, found: Sequence[Candidate]) -> str | None:
-    """The pattern of a script's own, or else of the best reading that has one."""
-    if own := getattr(script, key):
-        return str(own)
-    for number, one in enumerate(found):
-        pattern: re.Pattern[str] | None = getattr(one.patterns, key)
-        if pattern and (not number or any(said.what is key for said in one.said)):
-            return pattern.pattern
-    return None
-
-
-def _said(patterns: Patterns, lines: Sequence[str]) -> list[TrainerLine]:
-    return Reader(patterns).feed("".join(f"{line}\n" for line in lines).encode())
 
 
 # ---------------------------------------------------------------- what it says
@@ -238,7 +214,7 @@ def understand(sample: Sample, script: Script) -> Understood:
     for name, start in sample.first.items():
         if start.is_failed:
             raise PlanError(f"{name} {start.ended}; it printed last:\n{start.last_words}\n")
-    patterns, preset = _patterns([*_texts(sample.first), *_texts(sample.second)], script)
+    patterns, preset = patterns_of([*_texts(sample.first), *_texts(sample.second)], script)
     if patterns is None:
         raise PlanError(_nothing_found(sample, script))
     heard = {name: _heard(start, patterns) for name, start in sample.first.items()}
@@ -263,9 +239,11 @@ def understand(sample: Sample, script: Script) -> Understood:
         progress=_shown(reports),
         saved=_said_first(heard[name], LineKind.SAVED),
         resumed=_said_first(again, LineKind.RESUMED),
-        near_saved=_nearest(_texts(sample.first), patterns, _SAVE_WORDS),
-        near_resumed=_nearest(_texts(sample.second), patterns, _RESUME_WORDS),
-        is_one_for_all=len(progress) > 1 and sum(map(bool, progress.values())) == 1,
+        near_saved=nearest_saved(_texts(sample.first), patterns),
+        near_resumed=nearest(_texts(sample.second), patterns, _RESUME_WORDS),
+        speech=speech_of(
+            {name: [one for _, one in said] for name, said in heard.items()}, script.workers
+        ),
         last_step=max(step for _, step, _ in reports),
         steps_between=_steps_between(reports),
         step_s=(reports[-1][0] - reports[0][0]) / max(1, reports[-1][1] - reports[0][1]),
@@ -294,33 +272,6 @@ def _resumed_step(again: Sequence[tuple[float, TrainerLine]], steps_between: int
     return max(0, after[0][1] - steps_between) if after else None
 
 
-def recognized(printed: Mapping[str, Sequence[str]], workers: int) -> Mapping[str, Json]:
-    """Keys of `training.script` for what the nodes of a training have printed so far, by node.
-
-    PlanError if no line of it looks like progress.
-    """
-    lines = [line for one in printed.values() for line in one]
-    patterns, preset = _patterns(lines, Script())
-    if patterns is None:
-        last = "\n".join(lines[-_NEAREST:]) or "nothing"
-        raise PlanError(
-            f"no line that it has printed looks like progress; the last ones are:\n{last}\nSay "
-            "what it prints with `training.script.progress`, or where progress is read with "
-            "`training.script.from`"
-        )
-    keys: dict[str, Json] = {"preset": preset}
-    if not preset:
-        made = {key: getattr(patterns, key) for key in ("progress", "saved", "resumed")}
-        keys = {key: pattern.pattern for key, pattern in made.items() if pattern}
-    speakers = [
-        node for node, own in printed.items()
-        if any(said.what is LineKind.PROGRESS for said in _said(patterns, own))
-    ]  # fmt: skip
-    if workers > 1 and speakers == ["worker-0"]:
-        keys["reports"] = "one"
-    return keys
-
-
 def _nothing_found(sample: Sample, script: Script) -> str:
     texts = _texts(sample.first)
     if not texts:
@@ -337,12 +288,6 @@ def _nothing_found(sample: Sample, script: Script) -> str:
         f"{what} in {sample.ran_s:.0f} s; the {which} lines are:\n{shown}\nName it with "
         "--progress 'step (?P<step>\\d+)', or print `chaoslab: step=12 loss=3.25`"
     )
-
-
-def _nearest(lines: Sequence[str], patterns: Patterns, words: Sequence[str]) -> str:
-    """A line with the first of the words that is in any line that was not understood."""
-    unread = [line for line in lines if not patterns.read(line)]
-    return next((line for word in words for line in unread if word in line.lower()), "")
 
 
 def _heard(start: Start, patterns: Patterns) -> list[tuple[float, TrainerLine]]:

@@ -16,6 +16,7 @@ from chaoslab.selftest.mutants import trainer
 
 PLAN = "fault_plans/first_gate.yaml"
 TRAINER = Path(trainer.__file__)
+LAUNCHER = Path(__file__).parents[1] / "trainers" / "launcher.py"
 
 
 @pytest.fixture(autouse=True)
@@ -124,9 +125,33 @@ def test_a_command_that_cannot_be_judged_is_refused_with_its_lines(
     assert list(project.iterdir()) == []
 
 
+@pytest.mark.parametrize("there", [PLAN, "tests/test_resilience.py", "fault_plans"])
+def test_what_is_in_the_way_is_refused_before_the_command_is_run(project: Path, there: str) -> None:
+    (project / there).parent.mkdir(exist_ok=True)
+    (project / there).write_text("mine")
+    done = init("import pathlib; pathlib.Path('has_run').touch()")
+    assert (done.exit_code, there in done.stderr) == (2, True)
+    assert not (project / "has_run").exists()
+
+
 def test_words_after_the_dashes_are_of_a_script_alone() -> None:
     done = CliRunner().invoke(main, ("init", "--trains", "builtin", "--ci", "none", "--", "a"))
     assert done.exit_code == 2
+
+
+@pytest.mark.gate
+@pytest.mark.alone
+@pytest.mark.parametrize(("flags", "reports"), [(("--prefix",), "each"), (("--one",), "one")])
+def test_the_lines_of_a_launcher_are_those_of_its_workers(
+    flags: tuple[str, ...], reports: str
+) -> None:
+    launcher = (sys.executable, str(LAUNCHER), *flags, "--", sys.executable, str(TRAINER),
+                "--rank", "RANK", "--folder", "{folder}", "--pause", "0.01")  # fmt: skip
+    words = ("init", "--trains", "script", "--ci", "none", "--json", "--sample", "2m",
+             "--workers", "2", "--")  # fmt: skip
+    found = understood(CliRunner().invoke(main, (*words, *launcher)))
+    assert (found["saves_every"], found["reports"]) == (trainer.EVERY, reports)
+    assert found["resumed"]["step"] >= found["saved_step"]
 
 
 @pytest.mark.gate

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from chaoslab.checks.gate import Gate
-from chaoslab.cli.commands.attached_gate import write_attached_gate
+from chaoslab.cli.commands.attached_gate import refuse_gate, write_attached_gate
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.options import (
     bundled,
@@ -108,10 +108,12 @@ def command(  # noqa: PLR0913  # one for each group of options
     Exit codes are those of `chaoslab run`.
     """
     target = target.named()
-    nodes = target.find()
-    if plan is None or file is not None:
+    if file is not None:
         if plan is not None:
             raise PlanError("--write makes a plan: name none beside it")
+        refuse_gate(target, file)
+    nodes = target.find()
+    if plan is None:
         if file is not None:
             write_attached_gate(target, nodes, file)
         _print_nodes(nodes, target, file, as_json=as_json)

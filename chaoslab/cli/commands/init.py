@@ -7,6 +7,7 @@ Nothing is overwritten: with other content in the way, nothing is written at all
 """
 
 import json
+import os
 import re
 import shlex
 import tempfile
@@ -105,7 +106,11 @@ class Starter:
 
     def files(self) -> Mapping[str, str]:
         """Path below the project and content of each file."""
-        found = {PLAN: self._plan()}
+        return {PLAN: self._plan(), **self.beside_plan()}
+
+    def beside_plan(self) -> Mapping[str, str]:
+        """The same without the plan."""
+        found = {}
         if self.ci is Ci.GITHUB:
             found[".github/workflows/resilience.yml"] = self._filled("github.yml")
         elif self.ci is Ci.GITLAB:
@@ -225,6 +230,7 @@ def command(  # noqa: PLR0913  # one for each option
         program = command_line(words)
     starter = _answered(folder, trains, program, data, ci, has_test=has_test, install=install)
     if starter.trains is Trains.SCRIPT:
+        _refuse_others(folder, {PLAN: None, **starter.beside_plan()})  # before anything is run
         starter = replace(starter, script=sampling.gate(starter.program or "", quiet=as_json))
     files = starter.files()
     _try(files[PLAN])
@@ -342,15 +348,27 @@ def _write(
             whole[_GITLAB] = _INCLUDE
         elif ".gitlab/resilience.yml" not in entry:
             hints = (f"add to {_GITLAB}: {_INCLUDE.strip()}",)
-    same = {name for name, text in whole.items() if _content(folder / name) == text}
-    if other := sorted(name for name in set(whole) - same if (folder / name).exists()):
-        raise PlanError(
-            f"{', '.join(other)}: there with other content, so nothing was written; move it away, "
-            "or leave it out with --ci none or --no-test"
-        )
+    _refuse_others(folder, whole)
+    same = {name for name in whole if (folder / name).exists()}
     _write_all({folder / name: whole[name] for name in sorted(set(whole) - same)})
     said = (f"{'unchanged' if name in same else 'written'}  {name}" for name in whole)
     return tuple(said), hints
+
+
+def _refuse_others(folder: Path, files: Mapping[str, str | None]) -> None:
+    """PlanError if one of them is there with other content, or its folder cannot be written to;
+    None: content that is not known yet.
+    """
+    for name in files:
+        above = next(one for one in (folder / name).parents if one.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK)):
+            raise PlanError(f"{above}: cannot be written to, so nothing was written")
+    other = {name for name, text in files.items() if _content(folder / name) != text}
+    if other := {name for name in other if os.path.lexists(folder / name)}:
+        raise PlanError(
+            f"{', '.join(sorted(other))}: there with other content, so nothing was written; move "
+            "it away, or leave it out with --ci none or --no-test"
+        )
 
 
 def _content(path: Path) -> str | None:

@@ -23,6 +23,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.units import plural, show_duration
 from chaoslab.plan.model import AFTER_S, ROUNDS_AFTER, Script
 from chaoslab.plan.model.script import FOLDER, MOST_WORKERS
+from chaoslab.prepare.script_lines import without_saved
 from chaoslab.prepare.script_sample import Sample, Understood, take, understand
 from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import TrainerLine
@@ -158,7 +159,7 @@ class ScriptGate:
             resumed="" if one.preset or found.resumed is None else found.resumed.pattern,
             preset=one.preset,
             checkpoints="" if one.checkpoints == of_preset else one.checkpoints,
-            reports="one" if one.is_one_for_all else "each",
+            reports="one" if one.speech.is_one_for_all else "each",
             max_pause_s=max(self.script.max_pause_s, _seconds(4 * self._start_s)),
         )
 
@@ -264,19 +265,15 @@ class ScriptGate:
                 "tells it; print `chaoslab: resumed step=N`, or name the line with --resumed"
             )
         if one.saved is None and not one.checkpoints:
-            near = f" (nearest: {one.near_saved})" if one.near_saved else ""
-            yield (
-                f"no line says that a checkpoint is complete{near}: the kill may come before the "
-                "first, and which is the newest is not judged; print `chaoslab: saved step=N` when "
-                "it is on the disk, or name the line with --saved"
-            )
+            yield without_saved(one.near_saved, "--saved")
         if one.progress.loss is None:
             yield (
                 "no loss is printed: a resume with other data, moments or learning rate is not "
                 "found; print `chaoslab: step=N loss=X`"
             )
-        if one.is_one_for_all:
+        if one.speech.is_one_for_all and one.speech.mixed is None:
             yield "one worker reports for all: of the others only their processes are known"
+        yield from one.speech.doubts()
         yield from self._of_second_start()
         yield from self._of_folder()
         if self.run_s > _LONG_S:
