@@ -72,6 +72,16 @@ class Absence:
     """Restarts of its Job by its JobSet, by that one's own count."""
 
     @property
+    def was_hit(self) -> bool:
+        """Whether a fault had it as its target; else one hit another worker of its launcher."""
+        return any(self.learner in story.targets for story in self.stories)
+
+    @property
+    def has_run_on(self) -> bool:
+        """Whether the process lived on that it had before."""
+        return self.up is not None and not isinstance(self.up.payload, NodeStarted)
+
+    @property
     def was_to_be_healed(self) -> bool:
         """Whether the plan meant to give it back: not `for: rest`."""
         return all(story.injecting.payload.for_s is not None for story in self.stories)

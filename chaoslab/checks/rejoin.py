@@ -6,7 +6,7 @@ contributes once, or one that works on an old version to the end. A learner that
 heals (`for: rest`) is not asked to return.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import ClassVar
@@ -255,9 +255,15 @@ def _known(values: Mapping[str, float | int | None]) -> Mapping[str, Json]:
 
 
 def _said_of_returns(
-    learners: Iterable[str], waited_s: Sequence[float], found: Sequence[Absence]
+    finals: Mapping[str, Absence], waited_s: Sequence[float], found: Sequence[Absence]
 ) -> str:
-    back = f"{', '.join(learners)} came back and contributed again {after_longest(waited_s)}"
+    """Those that were hit, then those that ran on beside them or were started again with them."""
+    beside = {name: one.has_run_on for name, one in finals.items() if not one.was_hit}
+    hit = [name for name in finals if name not in beside]
+    back = f"{', '.join(hit or finals)} came back and contributed again {after_longest(waited_s)}"
+    for has_run_on, how in ((False, "started again with them"), (True, "ran on")):
+        names = [name for name, is_so in beside.items() if is_so is has_run_on]
+        back += f"; {', '.join(names)} not hit, {how}" if names and hit else ""
     return f"{back}{_said_of_cluster(found)}"
 
 

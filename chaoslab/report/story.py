@@ -372,7 +372,11 @@ class RunStory:
                 for fault in self._returning.pop(node.name, ()):
                     fault.back_after_s[node.name] = event.time_s - (fault.healing_s or 0.0)
             if node.back_s is not None:
-                after = f"{node.name} {delay(event.time_s - node.back_s)}"
+                was_hit = node.is_new or any(
+                    node.name in one.targets for one in self.faults.values()
+                )
+                how = "" if was_hit else " (not hit, started again)"
+                after = f"{node.name}{how} {delay(event.time_s - node.back_s)}"
                 (new if node.is_new else back).append(after)
                 node.back_s, node.is_new = None, False
                 node.enter(State.STEPPING, event.time_s)

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.answer_checks import asked
 from chaoslab.checks.answers import LaterWork, Return, StopReason
 from chaoslab.checks.base import Finding, Outcome, Unit
 from chaoslab.checks.cadence import Cadence
+from chaoslab.checks.mixed_lines import mixed
 from chaoslab.checks.node_clocks import as_it_happened
 from chaoslab.checks.outages import outages
 from chaoslab.checks.participation import Participation
@@ -138,11 +140,19 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
         return Answer(
             question=question, word=_NONE_DUE, text="none was taken away", tone=Tone.PLAIN
         )
-    returned = sorted(verdict.learners_rejoined.items())
+    if mixed(history):
+        missing = [name for name, back in verdict.learners_rejoined.items()
+                   if back.was_asked and back.rejoined is False]  # fmt: skip
+        away = f"{', '.join(missing)} did NOT; " if missing else ""
+        word, tone = (_WORDS[False], _TONES[False]) if missing else (_WORDS[None], _TONES[None])
+        text = f"{away}nothing tells the lines of the {who}s apart"
+        return Answer(question=question, word=word, text=text, tone=tone)
+    beside = {one.learner: one for one in absences(as_it_happened(history)) if not one.was_hit}
     told: dict[LaterWork | None, dict[str, list[str]]] = {}
-    for learner, back in returned:
+    for learner in sorted(verdict.learners_rejoined, key=lambda name: (name in beside, name)):
         alike = told.setdefault(verdict.worked_since.get(learner), {})
-        alike.setdefault(_returned(back), []).append(learner)
+        returned = _returned(verdict.learners_rejoined[learner], beside.get(learner))
+        alike.setdefault(returned, []).append(learner)
     text = "; ".join(_told(since, alike) for since, alike in told.items())
     if silent := sorted(verdict.learners_rejoined.keys() & _inferred(history)):
         text += (
@@ -160,16 +170,18 @@ def _rejoined(verdict: Verdict, history: History) -> Answer:
     return Answer(question=question, word=_WORDS[have_all], text=text, tone=tone)
 
 
-def _returned(back: Return) -> str:
+def _returned(back: Return, beside: Absence | None) -> str:
+    """`beside`: of one that no fault had hit, but another worker of its launcher."""
     if not back.was_asked:
         return ": not asked to return"
     if back.rejoined is None:
         return " had too little time before the run was cut short"
     if not back.rejoined:
         return " did NOT"
-    if back.after_s is None:
-        return " came back"
-    return f" {delay(back.after_s)}"
+    if beside is not None and beside.has_run_on:
+        return " not hit, ran on"
+    how = "" if beside is None else " not hit, started again,"
+    return f"{how} came back" if back.after_s is None else f"{how} {delay(back.after_s)}"
 
 
 def _told(since: LaterWork | None, alike: Mapping[str, Sequence[str]]) -> str:

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.core.events import Json, Kind
 from tests.checks.cases import Case, doubts, each, fails, passes
 from tests.histories import Story, half_killed
+from tests.trainers.script_story import ScriptStory
 
 CHECK = Rejoin()
 
@@ -176,3 +178,12 @@ def test_an_absence_cut_short_by_the_next_one_is_not_judged() -> None:
     story = one_dies(2.0).train(1).kill("learner-1").train(6).heal().train(35)
     finding = CHECK.judge(story.end().history())
     assert (finding.outcome, finding.samples) == (Outcome.PASS, 2)
+
+
+def test_workers_beside_the_one_that_was_killed_are_none_that_were_hit() -> None:
+    story = ScriptStory(workers=3).start("launcher").train(20).measure().kill("worker-1")
+    story.exit("worker-0").start("worker-0").heal("worker-1", at=20).train(30)
+    found = {one.learner: (one.was_hit, one.has_run_on) for one in absences(story.history())}
+    assert found == {
+        "worker-0": (False, False), "worker-1": (True, False), "worker-2": (False, True),
+    }  # fmt: skip

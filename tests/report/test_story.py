@@ -162,3 +162,12 @@ def test_a_contribution_of_an_earlier_life_is_no_return() -> None:
     story.say(Kind.ROUND_MERGED, **late)
     (fault,) = seen(story)[0].faults.values()
     assert fault.back_after_s == {}
+
+
+def test_a_worker_that_was_started_again_beside_the_killed_one_is_told_so() -> None:
+    story = ScriptStory().start("launcher").train(20).measure().kill("worker-1").exit("worker-0")
+    story.start("worker-0").heal("worker-1", at=20).train(9)
+    told = RunStory()
+    said = [one.text for event in story.events for one in told.see(event)]
+    backs = {one.split()[2]: "not hit" in one for one in said if "again: " in one}
+    assert backs == {"worker-0": True, "worker-1": False}

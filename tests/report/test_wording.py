@@ -145,3 +145,29 @@ def test_of_a_worker_that_reports_nothing_itself_the_answer_says_so() -> None:
     said = answers(judge(history, [Rejoin()]), history)[1]
     assert "workers" in said.question
     assert "only its process" in said.text
+
+
+@pytest.mark.parametrize(("ends", "how"), [(False, "ran on"), (True, "started again")])
+def test_those_that_no_fault_hit_are_told_apart_from_the_killed(how: str, *, ends: bool) -> None:
+    story = ScriptStory().start("launcher").train(20).measure().train(20).kill("worker-1")
+    if ends:
+        story.exit("worker-0").exit("launcher", code=1).start("launcher").start("worker-0")
+        story.workers["worker-0"].step = 40
+    history = story.heal("worker-1", at=40).train(30).end().history()
+    verdict = judge(history, [Rejoin()])
+    said = answers(verdict, history)[1].text
+    assert said.startswith("worker-1 ")
+    assert f"worker-0 not hit, {how}" in said
+    assert "worker-0 not hit" in verdict.by_name["rejoin"].reason
+
+
+def test_of_lines_that_nothing_tells_apart_no_answer_is_yes() -> None:
+    story = ScriptStory(workers=1).train(20).measure().train(20)
+    story.workers["worker-0"].step = 0
+    verdict = judge(story.kill("worker-0").heal("worker-0", at=40).train(60).end().history(), [])
+    assert [one.word for one in answers(verdict, story.history())] == ["yes", "yes", "none"]
+    story = ScriptStory(workers=1).train(20).measure().train(20)
+    story.workers["worker-0"].step = 0
+    story.train(3).kill("worker-0").heal("worker-0", at=40).train(60).end()
+    verdict = judge(story.history(), [])
+    assert [one.word for one in answers(verdict, story.history())] == ["unknown", "unknown"]
