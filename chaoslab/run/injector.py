@@ -100,8 +100,11 @@ class Injector:
 
     @property
     def _is_acting(self) -> bool:
-        """Whether a verb is under way for a target of an open injection."""
-        return not self.verbs.busy.isdisjoint(targets_of(self.opened.all))
+        """Whether a verb is under way for a target of an open injection, but for another try to
+        heal it: there is no end of these.
+        """
+        acting = targets_of(one for one in self.opened.all if not one.unhealed)
+        return not self.verbs.busy.isdisjoint(acting)
 
     def pending(self) -> list[str]:
         """Victims that are not back yet from a fault that gives them back, one sentence each."""

@@ -10,12 +10,13 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.plan.model import Trigger
+from chaoslab.core.payloads import PhaseEntered
+from chaoslab.plan.model import FaultPlan, Stop, Trigger
 from chaoslab.record.history import History
 from chaoslab.run.verbs import Verbs, _Pending
 from chaoslab.undo.heartbeat import STALL_S, Heartbeat, Silence
 from tests.contracts.no_fleet import NoFleet
-from tests.stage import HALF, Stage, ending
+from tests.stage import HALF, PLAN, Stage, ending
 from tests.virtual_clock import VirtualClock
 
 SLOW = replace(HALF, targets=("learner-1",), trigger=Trigger(time_s=9.0))
@@ -30,9 +31,11 @@ class SlowStage(Stage):
     moment returns after `for_s` of the virtual clock, which waits for all others.
     """
 
-    def __init__(self, folder: Path, verb: str, *, for_s: float, verb_s: float = 60.0) -> None:
+    def __init__(
+        self, folder: Path, verb: str, *, for_s: float, verb_s: float = 60.0, plan: FaultPlan = PLAN
+    ) -> None:
         self.beats_s = [0.0]
-        super().__init__(folder, [SLOW, OTHER], heartbeat=Heartbeat(beat=self.beat))
+        super().__init__(folder, [SLOW, OTHER], plan=plan, heartbeat=Heartbeat(beat=self.beat))
         self.returns, self.slow = Event(), list[tuple[float, _Pending]]()
         self._for_s, self._poll, self._verb = for_s, self.fleet.poll, getattr(self.fleet, verb)
         vars(self.fleet).update({"verb_s": verb_s, "poll": self.poll, verb: self.slow_verb})
@@ -111,6 +114,33 @@ def test_a_late_verb_that_returns_at_last_is_healed(tmp_path: Path) -> None:
     slow = history.faults[0]
     assert slow.failed.time_s == pytest.approx(19.0, abs=0.02)
     assert slow.healed.time_s == pytest.approx(24.5, abs=1.0)
+
+
+class Unhealed(SlowStage):
+    """Every restart of learner-1 takes `for_s`, and fails."""
+
+    def slow_verb(self, *names: str) -> object:
+        if "learner-1" not in names:
+            return self._verb(*names)
+        self.returns.wait()
+        raise FleetError("never")
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        found = super().poll(until_s)
+        if self.slow and self.slow[0][1].done.done():
+            self.returns.clear()
+            self.slow.clear()
+        return found
+
+
+def test_settling_ends_although_a_heal_is_tried_again_and_again(tmp_path: Path) -> None:
+    plan = replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=400)), settle_s=3.0)
+    history = Unhealed(tmp_path, "restart", for_s=0.5, plan=plan).execute()
+    settles, stops = (
+        one.time_s for one in history.of(PhaseEntered) if one.payload.phase in ("settle", "stop")
+    )
+    assert plan.settle_s <= stops - settles <= 2 * plan.settle_s
+    assert history.faults[0].healed is None
 
 
 def test_an_error_of_a_verb_is_raised_where_it_was_called() -> None:
