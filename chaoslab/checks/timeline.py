@@ -4,8 +4,9 @@
                                      │◄──────────── judged here ────────────►│
 
 Training ends when the syncer says so, which it does before it tells any learner; a learner's word
-does not count. A syncer that never says it leaves the end of the run. A record that breaks off
-earlier has no end. Reads only; decides nothing.
+does not count. A syncer that never says it leaves the end of the run, or the moment from which an
+attached training was not read any more. It ends with an interruption at the latest: what follows is
+the doing of the harness. A record that breaks off earlier has no end. Reads only; decides nothing.
 """
 
 from bisect import bisect_right
@@ -177,10 +178,11 @@ def usual_gap_s(history: History) -> float | None:
 def training_end(history: History) -> Event | None:
     """The event that shows that training has ended; None if the record breaks off before."""
     stopped = history.last(SyncerStopped)
-    if stopped is not None:
-        return stopped
-    ends: Sequence[Event] = history.of(SyncerFinal, RunFinished)
-    return ends[0] if ends else None
+    ends: Sequence[Event] = history.of(SyncerFinal, RunLeft, RunFinished)
+    found: list[Event] = [stopped] if stopped else [*ends[:1]]
+    phases = history.of(PhaseEntered)
+    found += [e for e in phases if e.payload.phase == RunOutcome.INTERRUPTED]
+    return min(found, key=attrgetter("seq"), default=None)
 
 
 def leaves_at_end(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:

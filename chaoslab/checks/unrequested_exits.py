@@ -116,7 +116,7 @@ def _left_unasked(history: History) -> Iterator[Violation]:
 def _is_at_the_end(left: Event[LearnerLeft], history: History) -> bool:
     """Whether the harness ended the nodes then of a run whose syncer did not end training."""
     end = training_end(history)
-    is_run = end is None or end.kind is Kind.RUN_FINISHED
+    is_run = end is None or end.kind not in (Kind.SYNCER_STOPPED, Kind.SYNCER_FINAL)
     return is_run and left.time_s > (history.end_s if end is None else end.time_s) - ENDING_S
 
 
@@ -180,7 +180,7 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     if finished is None:
         return False
     if finished.payload.outcome is RunOutcome.COMPLETED:  # the syncer was away for good
-        return end is not None and end.seq == finished.seq and is_asked
+        return end is not None and end.kind in (Kind.RUN_LEFT, Kind.RUN_FINISHED) and is_asked
     return is_asked and exited.time_s > finished.time_s - ENDING_S
 
 

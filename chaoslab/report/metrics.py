@@ -38,7 +38,7 @@ except ImportError as error:
         "--metrics needs prometheus-client: pip install 'chaoslab[metrics]'"
     ) from error
 
-PHASES = ("start", "baseline", "inject", "settle", "stop", "evaluate", "twin")
+PHASES = ("start", "baseline", "inject", "settle", "stop", "evaluate", "interrupted", "twin")
 
 
 class Metrics:

@@ -23,6 +23,7 @@ from chaoslab.core.payloads import (
     AbortFired,
     HarnessStalled,
     NodeStarted,
+    PhaseEntered,
     RunLeft,
     RunOutcome,
     SignalFailed,
@@ -290,6 +291,7 @@ class RunLoop:
 
     def _end_if_due(self) -> None:
         if self.interrupts.count:
+            self.recorder.note(PhaseEntered(phase=RunOutcome.INTERRUPTED))
             raise Ended(RunOutcome.INTERRUPTED, "interrupted by a signal")
         now_s, limit_s = self.recorder.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:

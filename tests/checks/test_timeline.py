@@ -29,9 +29,28 @@ def one_finishes() -> Story:
             Kind.RUN_FINISHED,
             11.0,
         ),
+        (
+            lambda: (
+                Story().baseline().train(4).enter("interrupted").stall(40).finish("interrupted")
+            ),
+            Kind.PHASE_ENTERED,
+            9.0,
+        ),
+        (
+            lambda: Story().baseline().train(4).say(Kind.RUN_LEFT, nodes=[]).stall(40).finish(),
+            Kind.RUN_LEFT,
+            9.0,
+        ),
         (lambda: Story().baseline().train(4), None, 9.0),
     ],
-    ids=["the syncer's word", "a learner's word", "no syncer", "breaks off"],
+    ids=[
+        "the syncer's word",
+        "a learner's word",
+        "no syncer",
+        "an interrupt",
+        "the last look",
+        "breaks off",
+    ],
 )
 def test_training_ends_with(tell: Tell, kind: Kind | None, time_s: float) -> None:
     history = tell().history()

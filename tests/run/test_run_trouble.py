@@ -13,7 +13,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
-from chaoslab.core.payloads import HarnessStalled, RunOutcome
+from chaoslab.core.payloads import HarnessStalled, PhaseEntered, RunOutcome
 from chaoslab.fleet.base import probed
 from chaoslab.plan.model import (
     SYNCER,
@@ -443,6 +443,8 @@ def test_whenever_the_interrupt_comes_all_is_healed_ended_and_on_record(
     assert stage.run.outcome is RunOutcome.INTERRUPTED
     assert [story.status for story in history.faults] == ["proved"] * (moment > 10)
     assert all(story.healed for story in history.faults)
+    (cut,) = [e for e in history.of(PhaseEntered) if e.payload.phase == "interrupted"]
+    assert all(story.healed.seq > cut.seq for story in history.faults if moment == 13.0)
     started = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_STARTED)]
     exited = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_EXITED)]
     assert sorted(started) == sorted(exited)

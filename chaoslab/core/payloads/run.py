@@ -88,7 +88,8 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
 
 class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
     phase: str
-    """start, baseline, inject, settle, stop or evaluate."""
+    """start, baseline, inject, settle, stop or evaluate; interrupted: what is open is healed, and
+    the run ends."""
 
 
 class PaceSet(Payload, kind=Kind.PACE_SET):
