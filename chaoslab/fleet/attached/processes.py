@@ -143,6 +143,7 @@ def recipe_of(found: Found) -> ProcessRecipe:
             environment=process.environ(),
             output=file_of(process.pid, 1) or NULL,
             errors=file_of(process.pid, 2) or NULL,
+            nice=int(process.nice()),
         )
     except psutil.Error as error:
         raise FleetError(f"{found.name} ({found.where}) cannot be looked at: {error}") from error

@@ -67,6 +67,8 @@ class ProcessRecipe:
     """False: if it does not run, others start it."""
     rank: int | None = None
     """The node is this one of its workers, which no other starts; None: it is the process."""
+    nice: int = 0
+    """Its niceness."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +223,7 @@ def _started(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
             open(recipe.output, "ab", buffering=0) as output,
             open(recipe.errors, "ab", buffering=0) as errors,
         ):
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 recipe.command,
                 executable=program,
                 cwd=recipe.folder,
@@ -231,6 +233,9 @@ def _started(recipe: ProcessRecipe) -> "subprocess.Popen[bytes]":
                 stderr=errors,
                 start_new_session=True,
             )
+            with suppress(PermissionError, ProcessLookupError):  # may not be higher, or has ended
+                os.setpriority(os.PRIO_PGRP, process.pid, recipe.nice)
+            return process
     except OSError as error:
         raise FleetError(f"{recipe.node} cannot be started again: {error}") from error
 
@@ -293,8 +298,23 @@ def require_startable(recipe: ProcessRecipe) -> None:
         for file in (recipe.output, recipe.errors):
             if not os.access(file, os.W_OK):
                 why = f"{file}, to which it prints, is gone or not writable for you"
+        if not _may_be_at(recipe.nice):
+            why = f"its niceness is {recipe.nice}: start chaoslab with that"
     if why:
         raise AbilityError(f"{recipe.node} could not be started again after a fault: {why}")
+
+
+def _may_be_at(nice: int) -> bool:
+    """Whether what this process starts may have that niceness."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    if nice >= own:
+        return True
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except PermissionError:
+        return False
+    os.setpriority(os.PRIO_PROCESS, 0, own)
+    return True
 
 
 def release(recipe: ProcessRecipe) -> tuple[str, ...]:

@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.attached import restoring
 from chaoslab.fleet.attached.restoring import ContainerRecipe, ProcessRecipe
 from tests.waiting import wait_until
@@ -108,3 +109,30 @@ def test_the_process_outlives_who_restores_it(tmp_path: Path) -> None:
 def _fields(recipe: ProcessRecipe) -> dict[str, object]:
     found: dict[str, object] = json.loads(restoring.written(recipe))
     return {**found, "command": recipe.command}
+
+
+def test_a_process_is_started_again_at_its_niceness(tmp_path: Path) -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    recipe = replace(recipe_in(tmp_path), nice=min(19, own + 3))
+    process = restoring.begin(recipe)
+    try:
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == recipe.nice
+        assert os.getpriority(os.PRIO_PROCESS, 0) == own
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_could_not_have_its_niceness_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(recipe_in(tmp_path), nice=os.getpriority(os.PRIO_PROCESS, 0) - 1)
+    (tmp_path / "out.log").touch()
+
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "setpriority", refuse)
+    restoring.require_startable(replace(recipe, nice=recipe.nice + 1))
+    with pytest.raises(AbilityError):
+        restoring.require_startable(recipe)
