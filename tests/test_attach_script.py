@@ -14,12 +14,14 @@ from typing import BinaryIO
 import psutil
 import pytest
 
+from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import (
     MemberJoined,
     MemberLeft,
     NodeExited,
     NodeStarted,
+    RunLeft,
     TrainerSaid,
 )
 from chaoslab.core.process_tree import processes
@@ -207,6 +209,20 @@ def test_a_launcher_whose_worker_is_killed_ends_and_is_started_again(
     assert running.goes_on(3)
 
 
+@pytest.mark.gate
+def test_a_launcher_that_does_nothing_about_a_dead_worker_is_ended_and_started_again(
+    running: Running, tmp_path: Path
+) -> None:
+    target = running.launcher("--waits")
+    before = running.pids()
+    ran = judged(target, tmp_path)
+    assert not before & running.pids()
+    sent = {one.payload.node: one.payload.sent for one in ran.history.of(NodeExited)}
+    assert {("SIGKILL",), ("SIGTERM",)} == {sent[name] for name in ("worker-0", "worker-1")}
+    assert [one.payload.gone for one in ran.history.of(RunLeft)] == [()]
+    assert running.goes_on(3)
+
+
 def test_a_launcher_that_starts_its_workers_again_is_left_alone(
     running: Running, tmp_path: Path
 ) -> None:
@@ -278,18 +294,19 @@ def test_with_a_supervisor_nothing_is_started_here(running: Running, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("fault", "target"),
+    ("fault", "target", "flags"),
     [
-        pytest.param("process.kill", "{launcher: all}", marks=pytest.mark.gate),
-        ("process.kill", "{workers: 1}"),
-        ("process.pause", "{workers: 2}"),
+        pytest.param("process.kill", "{launcher: all}", (), marks=pytest.mark.gate),
+        ("process.kill", "{workers: 1}", ()),
+        pytest.param("process.kill", "{workers: 1}", ("--waits",), marks=pytest.mark.gate),
+        ("process.pause", "{workers: 2}", ()),
     ],
-    ids=["launcher", "worker", "pause"],
+    ids=["launcher", "worker", "waits", "pause"],
 )
 def test_a_harness_that_dies_leaves_it_as_it_was(
-    running: Running, tmp_path: Path, fault: str, target: str
+    running: Running, tmp_path: Path, fault: str, target: str, flags: tuple[str, ...]
 ) -> None:
-    which = running.launcher()
+    which = running.launcher(*flags)
     run = attach(which, tmp_path, {"FAULT": fault, "TARGET": target, "FOR": "100s"})
     await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
     run.kill()
@@ -297,12 +314,23 @@ def test_a_harness_that_dies_leaves_it_as_it_was(
     assert running.goes_on(3)
 
 
-def test_an_interrupted_run_brings_back_what_it_broke(running: Running, tmp_path: Path) -> None:
-    run = attach(running.launcher(), tmp_path, {"TARGET": "{launcher: all}", "FOR": "100s"})
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        ("{launcher: all}", ()),
+        pytest.param("{workers: 1}", ("--waits",), marks=pytest.mark.gate),
+    ],
+    ids=["launcher", "waits"],
+)
+def test_an_interrupted_run_brings_back_what_it_broke(
+    running: Running, tmp_path: Path, target: str, flags: tuple[str, ...]
+) -> None:
+    run = attach(running.launcher(*flags), tmp_path, {"TARGET": target, "FOR": "100s"})
     await_event(tmp_path / "runs", Kind.FAULT_INJECTED)
     run.send_signal(signal.SIGINT)
-    told, _ = run.communicate(timeout=PATIENCE_S)
-    assert run.returncode not in (0, -signal.SIGINT), told
+    ran = ended(run, tmp_path / "runs")
+    assert ran.code == ExitCode.INTERRUPTED, whole(ran.verdict)
+    assert {one["outcome"] for one in ran.verdict["findings"]} <= {"UNKNOWN", "PASS"}
     assert running.goes_on(3)
 
 

@@ -34,8 +34,8 @@ from chaoslab.undo.log import append, logged_runs, may_have_open_undos, undo_log
 from chaoslab.undo.verbs import Healed, UndoEntry
 
 _LOG = "janitor.log"
-_END_S = 30.0
-"""Time in which the harness waits for its janitor to find nothing left to do."""
+_END_S = 120.0
+"""Time in which the harness waits for its janitor to do what is left to do."""
 RESTARTS = 3
 """Most restarts in one run: what kills a janitor more often will kill the next one, too."""
 _LOOK_S = 0.5

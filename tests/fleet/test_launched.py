@@ -12,6 +12,7 @@ from chaoslab.core.events import Kind, Observation
 from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.nodes import launching
 from chaoslab.fleet.storage import volume
 from chaoslab.trainers.reading import Patterns
 from tests.fleet.local_stage import Remembered
@@ -147,8 +148,21 @@ def test_a_worker_that_is_to_start_again_does_so_once_its_launcher_gave_up(
 ) -> None:
     launched.begin()
     launched.fleet.kill("worker-1")
-    assert not launched.fleet.restart("worker-1").is_alive
+    assert launched.fleet.restart("worker-1").is_alive
     launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
+    assert launched.exits("launcher") == 1
+
+
+def test_a_launcher_that_does_nothing_about_a_dead_worker_is_ended_after_the_others(
+    launched: Launched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "QUIET_S", 0.5)
+    launched.begin("--waits")
+    launched.fleet.kill("worker-1")
+    assert launched.fleet.restart("worker-1").is_alive
+    launched.until(lambda: launched.lives() == {"worker-0": 2, "worker-1": 2})
+    (exited,) = launched.of(Kind.NODE_EXITED, "worker-0")
+    assert list(exited.data["sent"]) == ["SIGTERM"]  # type: ignore[arg-type]
     assert launched.exits("launcher") == 1
 
 

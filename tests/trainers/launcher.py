@@ -1,4 +1,5 @@
-"""A launcher of the standard library: starts workers, and all of them again when one dies.
+"""A launcher of the standard library: starts workers, and all of them again when one dies, or
+does nothing about that.
 
 `python launcher.py --workers 2 --restarts 3 -- COMMAND --rank RANK`: each has RANK, as of torchrun,
 in its environment and in the place of that word.
@@ -17,6 +18,7 @@ def main() -> None:
     flags = argparse.ArgumentParser()
     flags.add_argument("--workers", type=int, default=2)
     flags.add_argument("--restarts", type=int, default=0)
+    flags.add_argument("--waits", action="store_true", help="for all workers, whichever dies")
     flags.add_argument("--prefix", action="store_true", help="write the rank before each line")
     flags.add_argument("--nameless", action="store_true", help="without RANK")
     flags.add_argument("--one", action="store_true", help="only rank 0 prints")
@@ -31,6 +33,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, leave)
     for _ in range(options.restarts + 1):
         workers[:] = [start(options, rank) for rank in range(options.workers)]
+        if options.waits:
+            sys.exit(max(abs(worker.wait()) for worker in workers))
         while all(worker.poll() is None for worker in workers):
             time.sleep(0.02)
         while any(worker.poll() is None for worker in workers) and not failed(workers):

@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,9 +27,23 @@ import psutil
 from chaoslab.core import private_files
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.process_identity import Identity, identify, is_running, send
-from chaoslab.core.process_tree import processes, resume_tree, signal_trees, stopped
+from chaoslab.core.process_tree import (
+    living,
+    processes,
+    resume_tree,
+    send_each,
+    signal_trees,
+    stopped,
+)
 from chaoslab.fleet.attached.pod_program import handles
-from chaoslab.fleet.nodes.worker_search import environment_of, rank_in, ranked_below
+from chaoslab.fleet.nodes.worker_search import (
+    ANSWER_S,
+    ENDING_S,
+    QUIET_S,
+    WorkerSearch,
+    environment_of,
+    rank_in,
+)
 
 RESTORE: Final = "restore_node"
 """Undo verb: node, folder."""
@@ -43,8 +57,6 @@ _STAYS_S: Final = 2.0
 """Time for which a restarted node has to live."""
 _ENDING_S: Final = 10.0
 """Time limit of a requested end."""
-_ANSWER_S: Final = 35.0
-"""Longest time from a worker's death to the end of its launcher: torchrun gives the others 30 s."""
 _LOOK_S: Final = 0.05
 _GOING_S: Final = 2.0
 """Longest time until all of a resumed tree was seen running."""
@@ -67,6 +79,8 @@ class ProcessRecipe:
     """False: if it does not run, others start it."""
     rank: int | None = None
     """The node is this one of its workers, which no other starts; None: it is the process."""
+    workers: int = 0
+    """How many workers it has, if it is ended for one that is missing; 0: it is not."""
     nice: int = 0
     """Its niceness."""
 
@@ -165,17 +179,45 @@ def await_end(pid: int, start_ticks: int, limit_s: float = _ENDING_S) -> None:
         time.sleep(_PAUSE_S)
 
 
-def await_answer(recipe: ProcessRecipe, pid: int) -> None:
-    """Wait until the launcher of an ended worker has started another, or has ended."""
-    deadline = time.monotonic() + _ANSWER_S
-    while time.monotonic() < deadline:
+def await_answer(recipe: ProcessRecipe, pid: int, start_ticks: int) -> tuple[str, ...]:
+    """Wait until the launcher of an ended worker has started another, or has ended. One that does
+    neither is ended with all of its workers, unless it was to start them; what was done.
+    """
+    began_s, passed_s = time.monotonic(), 0.0
+    while passed_s < ANSWER_S:
         launcher = running(recipe)
-        if launcher is None:
-            return
-        worker = ranked_below(launcher).get(-1 if recipe.rank is None else recipe.rank)
+        if launcher is None or launcher.start_ticks > start_ticks:
+            return ()  # or has begun anew
+        there = WorkerSearch(recipe.workers).find_at_once(launcher)
+        worker = there.get(-1 if recipe.rank is None else recipe.rank)
         if worker is not None and worker.pid != pid:
-            return
+            return ()
+        if recipe.workers and len(there) >= recipe.workers - 1 and passed_s >= QUIET_S:
+            break
         time.sleep(_LOOK_S)
+        passed_s = time.monotonic() - began_s
+    return _end_all_of(recipe) if recipe.workers else ()
+
+
+def _end_all_of(recipe: ProcessRecipe) -> tuple[str, ...]:
+    launcher = running(recipe)
+    if launcher is None:
+        return ()
+    tree = [one for one in map(identify, living(launcher, "")) if one is not None]
+    send_each(tree, signal.SIGTERM)
+    _await_ends(tree, ENDING_S)
+    signal_trees(tree, signal.SIGKILL)
+    if left := _await_ends(tree, _ENDING_S):
+        raise FleetError(f"{recipe.node}: its launcher cannot be ended: {left} still run")
+    return (f"the launcher of {recipe.node} (process {launcher.pid}) was ended, with all below it",)
+
+
+def _await_ends(tree: Sequence[Identity], limit_s: float) -> tuple[int, ...]:
+    """Wait for the ends of processes; those that still run."""
+    deadline = time.monotonic() + limit_s
+    for one in tree:
+        await_end(one.pid, one.start_ticks, deadline - time.monotonic())
+    return tuple(one.pid for one in tree if _is_running(one.pid, one.start_ticks))
 
 
 def end_left(recipe: ProcessRecipe, left: str) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
     pid, pattern ─► script_search ─► AttachedProcess, each with the recipe of what starts it
     launcher dies ─► its command again, once its workers have ended ─► its workers, found
-    worker dies ───► its launcher starts it again, or ends, and is started again
+    worker dies ───► its launcher starts it again; or ends, or is ended, and is started again
 
 What they print to a file is read from now on. With `restarts: supervisor` whoever started them does
 so again, and chaoslab does not.
@@ -83,7 +83,10 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         """Recipe; of a launcher's worker that of the launcher."""
         launcher = self._recipes.get(LAUNCHER)
         if launcher is not None:
-            recipe = replace(launcher, node=found.name, rank=int(found.name.rpartition("-")[2]))
+            recipe = replace(
+                launcher, node=found.name, rank=int(found.name.rpartition("-")[2]),
+                workers=len(self._learners) if self._reading.restarts == "chaoslab" else 0,
+            )  # fmt: skip
         else:
             recipe = replace(recipe_of(found), is_ours_to_start=self._restarts)
             self._require_output(found, recipe)
@@ -177,7 +180,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         if life.is_over and life.spec.launches:
             self._end_left_by(life)
         if life.is_over and recipe.rank is not None:
-            await_answer(recipe, life.identity.pid)
+            await_answer(recipe, life.identity.pid, life.identity.start_ticks)
         super()._restore(name)
 
     # ---------------------------------------------------------------- waiting

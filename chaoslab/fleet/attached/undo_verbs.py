@@ -75,8 +75,8 @@ def _restore(facts: NodeFacts) -> Healed:
     if isinstance(recipe, ProcessRecipe):
         restoring.await_end(facts.pid, facts.start_ticks)
         if facts.pid and recipe.rank is not None:
-            restoring.await_answer(recipe, facts.pid)
-        ended = restoring.end_left(recipe, facts.left)
+            ended = restoring.await_answer(recipe, facts.pid, facts.start_ticks)
+        ended = (*ended, *restoring.end_left(recipe, facts.left))
     return Healed(actions=(*ended, *_by_recipe("restore", facts)))
 
 

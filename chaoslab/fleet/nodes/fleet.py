@@ -425,13 +425,17 @@ class NodeFleet(
             raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")
 
     def _wait_for(self, lives: Sequence[IncarnationT], limit_s: float) -> None:
-        """Wait until all of them are over, at most this long. In a verb `poll` reads meanwhile."""
+        """Wait until all of them are over, at most this long."""
+        self._wait_until(lambda: all(life.is_over for life in lives), limit_s)
+
+    def _wait_until(self, is_so: Callable[[], bool], limit_s: float) -> None:
+        """Wait until it is so, at most this long. In a verb `poll` reads meanwhile."""
         deadline, is_reader = time.monotonic() + limit_s, threading.get_ident() == self._reader
-        while any(not life.is_over for life in lives) and time.monotonic() < deadline:
+        while not is_so() and time.monotonic() < deadline:
             if is_reader:
                 self._wait(0.05)
             else:
                 time.sleep(_BLINK_S)
         if not is_reader:
-            with self._waiting:  # their ends are recorded
+            with self._waiting:  # what was seen is recorded
                 return

@@ -3,8 +3,8 @@
     start ──► launcher ─ starts ─► its workers ─ found ─► nodes, each with lives of its own
 
 A signal to a launcher reaches all of its tree but them. They are taken up once they run. One that
-ended runs again when its launcher starts it, or, if that does not do so, when it has ended and is
-started again here.
+ended runs again when its launcher starts it, or, if that does not do so, when the launcher has
+ended and is started again here. One that does neither is ended for that, its workers first.
 """
 
 import threading
@@ -22,11 +22,14 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.nodes.process import ProcessIncarnation
-from chaoslab.fleet.nodes.worker_search import WorkerSearch
+from chaoslab.fleet.nodes.worker_search import ANSWER_S, ENDING_S, QUIET_S, WorkerSearch
 from chaoslab.fleet.stress.registry import StressDriver, Wish
 
 _ALONE_S: Final = 2.0
 """Time for which workers may outlive their launcher before it is started again."""
+_STARTING_S: Final = 30.0
+"""Longest time in which a launcher that was started again brings a worker, until it is asked for
+again."""
 
 ProcessT = TypeVar("ProcessT", bound=ProcessIncarnation)
 
@@ -49,8 +52,8 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         """Incarnation of the launcher that started each worker."""
         self._taking_up = threading.RLock()
         """Held while workers are taken up, and what they print is read."""
-        self._awaited = set[str]()
-        """Launchers that are started again once they have ended, which a dead worker lets them."""
+        self._restarting = threading.RLock()
+        """Held while a node is restarted: two dead workers restart their launcher once."""
 
     # ---------------------------------------------------------------- what differs by fleet
 
@@ -75,36 +78,66 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         return super().enlist(spec)
 
     def restart(self, name: str) -> Node:
-        """A worker of a launcher stays dead until that has started it again."""
-        life = self._ended_if_told(name)
-        if self._specs[name].launches and life is not None and life.is_over:
-            self._end_left_by(life)
-        if (above := self._launchers.get(name)) is None:
-            for worker in self._specs[name].launches:
-                self._storage(worker.name)  # before it writes there
-            return super().restart(name)
-        launcher = self._ended_if_told(above)
-        is_dead = life is None or life.is_over
-        if is_dead and launcher is not None and not launcher.spec.restarts:
-            self._awaited.add(above)
-            self._restart_awaited()
+        """A worker of a launcher that starts none again is back when this returns, unless it takes
+        long; of another launcher, it stays dead until that has started it again.
+        """
+        with self._restarting:
+            life = self._ended_if_told(name)
+            if self._specs[name].launches and life is not None and life.is_over:
+                self._end_left_by(life)
+            if (above := self._launchers.get(name)) is None:
+                for worker in self._specs[name].launches:
+                    self._storage(worker.name)  # before it writes there
+                return super().restart(name)
+            launcher = self._ended_if_told(above)
+            if launcher is not None and not launcher.spec.restarts:
+                self._restart_by(launcher, name)
         self._take_up_launched()
         return self._node(name)
 
-    def signal(self, *names: str, signal: str) -> None:
-        self._awaited.difference_update(names)
-        super().signal(*names, signal=signal)
+    def _restart_by(self, launcher: ProcessT, worker: str) -> None:
+        """Let a launcher bring a worker back, or start it again for that; one that has not started
+        all of its workers yet is only waited for.
+        """
+        above = launcher.spec.name
+        has_begun = self._started_by.get(worker) == launcher.incarnation
+        if self._is_down(worker) and (has_begun or launcher.is_over):
+            self._await_answer(launcher, worker)
+            if self._is_down(worker):
+                self._end_all_of(launcher)
+                self.restart(above)
+        self._wait_until(
+            lambda: not self._is_down(worker) or self._lives[above].is_over, _STARTING_S
+        )
 
-    def poll(self, until_s: float) -> Sequence[Observation]:
-        with self._chores.idle() as is_idle:
-            if is_idle:
-                self._restart_awaited()
-        return super().poll(until_s)
+    def _is_down(self, name: str) -> bool:
+        life = self._lives.get(name)
+        return life is None or life.is_over
 
-    def _restart_awaited(self) -> None:
-        for name in [one for one in self._awaited if self._lives[one].is_over]:
-            self._awaited.remove(name)
-            self.restart(name)
+    def _await_answer(self, launcher: ProcessT, worker: str) -> None:
+        """Wait until it has ended or started the dead worker again; not for long, if it has not
+        even ended the others.
+        """
+
+        def is_there() -> bool:
+            return launcher.is_over or not self._is_down(worker)
+
+        self._wait_until(is_there, QUIET_S)
+        lives = [self._lives.get(one.name) for one in launcher.spec.launches]
+        if any(life is not None and life.is_over and not life.is_ending for life in lives):
+            self._wait_until(is_there, ANSWER_S - QUIET_S)
+
+    def _end_all_of(self, launcher: ProcessT) -> None:
+        """End its workers, then ask it to end; SIGKILL follows for those that take long."""
+        if launcher.is_over:
+            return
+        workers = list(self._workers(launcher).values())
+        names = [life.spec.name for life in workers]
+        self.signal(*names, signal="SIGTERM")
+        self._wait_for(workers, ENDING_S)
+        for name in names:
+            self._ended_if_told(name)
+        self.signal(launcher.spec.name, signal="SIGTERM")
 
     # ---------------------------------------------------------------- workers
 

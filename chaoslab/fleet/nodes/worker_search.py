@@ -24,6 +24,12 @@ _RANKS: Final = (
 _NAMELESS_S: Final = 1.0
 """How long enough children without a rank must have run to be taken for the workers: a process that
 was forked a moment ago has the environment of its parent."""
+QUIET_S: Final = 5.0
+"""Time in which a launcher does something about a worker that has ended."""
+ANSWER_S: Final = 35.0
+"""Longest time until it is done, if other workers end as well: torchrun gives them 30 s."""
+ENDING_S: Final = 30.0
+"""The time that they have here, too, if chaoslab ends them."""
 _TRACKER: Final = "multiprocessing.resource_tracker"
 """A helper process of Python that stands beside workers."""
 

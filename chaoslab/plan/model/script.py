@@ -91,8 +91,9 @@ class Script:
     lines, nothing tells them apart, and what rests on that is UNKNOWN."""
     restarts: Literal["chaoslab", "itself", "supervisor"] = "chaoslab"
     """Who starts a worker again that was killed. Of a launcher: chaoslab the whole command, once it
-    has ended; itself: the launcher its workers, and a heal waits for that. Of a training that
-    chaoslab attaches to also supervisor: somebody else whatever has ended, such as systemd."""
+    has ended, or was ended because it did nothing about that for 5 s; itself: the launcher its
+    workers, and a heal waits for that. Of a training that chaoslab attaches to also supervisor:
+    somebody else whatever has ended, such as systemd."""
     max_pause_s: Duration = 60.0
     """Longest time without progress that is no end of training, on top of the time for which
     faults held all workers: a start, with its imports and its checkpoint, may take it."""

@@ -4,16 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.process_identity import Identity, is_running, send
 from chaoslab.fleet.attached import restoring
 from chaoslab.fleet.attached.restoring import ContainerRecipe, ProcessRecipe
+from chaoslab.fleet.nodes.worker_search import ranked_below
 from tests.waiting import wait_until
 
+LAUNCHER = "for rank in 0 1; do RANK=$rank sleep 60 & done; wait"
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(float(sys.argv[1]))"
 
 
@@ -136,3 +140,65 @@ def test_what_could_not_have_its_niceness_again_is_refused(
     restoring.require_startable(replace(recipe, nice=recipe.nice + 1))
     with pytest.raises(AbilityError):
         restoring.require_startable(recipe)
+
+
+# ---------------------------------------------------------------- below a launcher
+
+
+class Launched:
+    """A launcher that does nothing about its second worker, which is dead."""
+
+    def __init__(self, folder: Path) -> None:
+        self.recipe = replace(
+            recipe_in(folder), node="worker-1", command=("sh", "-c", LAUNCHER, str(folder)),
+            rank=1, workers=2,
+        )  # fmt: skip
+        self.process = restoring.begin(self.recipe)
+        wait_until(lambda: len(self.workers()) == 2)
+        self.other, self.dead = self.workers()[0], self.workers()[1]
+        send(self.dead, 9)
+        wait_until(lambda: 1 not in self.workers())
+
+    def workers(self) -> dict[int, Identity]:
+        launcher = restoring.running(self.recipe)
+        return {} if launcher is None else ranked_below(launcher)
+
+    def end(self) -> None:
+        self.process.kill()
+        send(self.other, 9)
+        self.process.wait()
+
+
+@pytest.fixture
+def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Launched]:
+    monkeypatch.setattr(restoring, "QUIET_S", 0.05)
+    monkeypatch.setattr(restoring, "ANSWER_S", 0.1)
+    made = Launched(tmp_path)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.mark.parametrize("workers", [2, 5], ids=["quiet", "others have ended"])
+def test_a_launcher_that_does_nothing_about_a_dead_worker_is_ended_with_the_others(
+    launched: Launched, workers: int
+) -> None:
+    recipe, dead = replace(launched.recipe, workers=workers), launched.dead
+    assert restoring.await_answer(recipe, dead.pid, dead.start_ticks)
+    assert restoring.running(recipe) is None
+    assert not is_running(launched.other.pid)
+
+
+@pytest.mark.parametrize("why", ["starts again itself", "is a newer one", "has another worker"])
+def test_a_launcher_goes_on_that(launched: Launched, why: str) -> None:
+    recipe, dead = launched.recipe, launched.dead
+    match why:
+        case "starts again itself":
+            recipe = replace(recipe, workers=0)
+        case "is a newer one":
+            dead = replace(dead, start_ticks=0)
+        case _:
+            recipe = replace(recipe, rank=0)
+    assert restoring.await_answer(recipe, dead.pid, dead.start_ticks) == ()
+    assert is_running(launched.other.pid)
