@@ -12,7 +12,7 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.tls import PrivateNetwork
 from chaoslab.fleet.base import NodeSite
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.local.private_folder import UNDO_PRIVATE
+from chaoslab.fleet.private_folder import UNDO_PRIVATE
 from chaoslab.plan.model import FaultPlan, Stop, Training
 from chaoslab.prepare.launch import Launch
 from tests.contracts.fleet_kit import Stage

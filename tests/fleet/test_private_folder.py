@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, PrivateFolder
+from chaoslab.fleet.private_folder import UNDO_PRIVATE, PrivateFolder
 from chaoslab.undo import leftovers
 from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.janitor import heal

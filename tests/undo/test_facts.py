@@ -14,7 +14,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.process_identity import identify
 from chaoslab.fleet.docker.undo_facts import is_on_this_machine
 from chaoslab.fleet.local import cgroups
-from chaoslab.fleet.local.private_folder import run_of as private_run
+from chaoslab.fleet.private_folder import run_of as private_run
 from chaoslab.fleet.run_name import own_name, run_name
 from chaoslab.fleet.storage import volume
 from chaoslab.links.netem import bands, netfilter

@@ -21,7 +21,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
-from chaoslab.fleet.local.private_folder import UNDO_PRIVATE
+from chaoslab.fleet.private_folder import UNDO_PRIVATE
 from chaoslab.links.netem import bands, netfilter, packet_rules
 from chaoslab.links.ports import ReservedPort
 from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs

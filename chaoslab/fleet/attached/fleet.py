@@ -25,10 +25,10 @@ from chaoslab.fleet.attached.node import AttachedNode
 from chaoslab.fleet.attached.restoring import RECIPE
 from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.fleet import NodeFleet
+from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.fleet.protocols import Attached
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.stress.registry import StressDriver, Wish

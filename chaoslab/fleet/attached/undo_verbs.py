@@ -22,7 +22,7 @@ from chaoslab.fleet.attached.restoring import (
 )
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
-from chaoslab.fleet.local.private_folder import is_made_for, lies_here
+from chaoslab.fleet.private_folder import is_made_for, lies_here
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb, asked, by_module
 

@@ -32,13 +32,13 @@ from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation, LocalProcess
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit
-from chaoslab.fleet.local.private_folder import PrivateFolder
 from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.launching import LaunchingFleet
 from chaoslab.fleet.nodes.process import StrangersProcess
 from chaoslab.fleet.nodes.worker_search import command_of
+from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.fleet.protocols import LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount

@@ -18,7 +18,7 @@ from chaoslab.core.private_files import open_folder
 from chaoslab.core.process_identity import is_running
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
+from chaoslab.fleet.private_folder import UNDO_PRIVATE, abandoned, is_made_for, remove
 from chaoslab.fleet.storage import files, power, volume
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.harness import is_in_progress

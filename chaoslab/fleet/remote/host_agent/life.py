@@ -24,7 +24,7 @@ from chaoslab.core.events import Json
 from chaoslab.core.process_identity import Identity, identify, send
 from chaoslab.core.spawning import import_path
 from chaoslab.core.terminal import ends_with
-from chaoslab.fleet.local.private_folder import PrivateFolder
+from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.fleet.remote.host_agent.agent_loop import DISMISSED, AgentLoop
 from chaoslab.fleet.remote.host_agent.clients import Answers
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet

@@ -1,4 +1,4 @@
-"""Private files of a local fleet's nodes: a temporary folder of the run's own.
+"""Private files of nodes of this machine: a temporary folder of the run's own.
 
     NodeSpec.private_files ─► /tmp/chaoslab-private-PID-RUN-RANDOM/<node>/   0700, files 0600
                                                      └─ `{private}` in the node's command
