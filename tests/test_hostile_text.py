@@ -16,13 +16,14 @@ from chaoslab.core.private_files import NotPrivate, open_file
 from chaoslab.fleet.base import NodeSite, NodeSpec, Role
 from chaoslab.fleet.docker.engine.tunnel import Tunnel
 from chaoslab.fleet.docker.run_context import ENTRY
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.links.base import NoLinks
 from chaoslab.links.netem import tool_runner
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.undo import leftovers
 from tests import hostile
-from tests.fleet.local_stage import Remembered, local_stage
+from tests.contracts.fleet_kit import staged
 
 PACKAGE = Path(__file__).parent.parent / "chaoslab"
 SHOW = "import json, sys; print(json.dumps(sys.argv[1:]), flush=True)"
@@ -86,7 +87,7 @@ def test_words_environments_and_private_files_of_a_process_arrive_as_they_are(
     tmp_path: Path, canary: Path
 ) -> None:
     words = tuple(word for word in hostile.words(canary) if "\0" not in word)
-    with local_stage(tmp_path / "run", Remembered()) as stage:
+    with staged(LocalFleet, tmp_path / "run") as stage:
         spec = NodeSpec(
             name="learner-0",
             role=Role.LEARNER,

@@ -2,26 +2,32 @@
 
 `FleetKit` holds for all fleets, the one that does nothing included; `LivingFleetKit` for those in
 which something runs. A subclass provides the fixtures `stage` (fleet, entered, and clock; the run
-directory is `tmp_path`) and `spec` (a node; in a living fleet it runs `node_program.py`).
+directory is `tmp_path`) and `spec` (a node; in a living fleet it runs `node_program.py`). Where
+nodes see the files of this machine, these are `staged(…)` and `learner("learner-0")`. `HarnessKit`
+(`harness_kit.py`) is about what such nodes leave.
 """
 
 import json
 import secrets
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import Clock
+from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.faults.process import Signal
-from chaoslab.fleet.base import Fleet, Hosts, NodeSpec
+from chaoslab.fleet.base import Fleet, Hosts, NodeSpec, Role
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import (
+    PROTOCOLS,
     HasHosts,
     Hookable,
     Notifiable,
@@ -29,8 +35,12 @@ from chaoslab.fleet.protocols import (
     Preparable,
     Stressable,
     Wedgeable,
+    abilities_of,
 )
+from chaoslab.fleet.settings import FleetFactory
 from chaoslab.fleet.stressors import Neighbours, Slowness
+from chaoslab.undo.base import NoUndoLog, UndoLog
+from tests.contracts import node_program
 from tests.waiting import PATIENCE_S, wait_until
 
 VERBS = (
@@ -103,9 +113,27 @@ def of_hosts(spec: NodeSpec, count: int) -> NodeSpec:
     return replace(spec, hears=True, command=command, hosts=hosts)
 
 
+@contextmanager
+def staged(fleets: FleetFactory, folder: Path, undo_log: UndoLog | None = None) -> Iterator[Stage]:
+    """A fleet that has not started a node; its nodes end with the block."""
+    clock = WallClock()
+    links, log = NodeLinks(clock=clock), undo_log or NoUndoLog()
+    with fleets(folder, clock, undo_log=log, node_links=links) as fleet:
+        yield Stage(fleet=fleet, clock=clock)
+
+
+def learner(name: str, *flags: str) -> NodeSpec:
+    """A stand-in for a learner, started from this checkout."""
+    program = (sys.executable, "-S", node_program.__file__)
+    command = (*program, "--name", name, "--incarnation", "{incarnation}", *flags)
+    return NodeSpec(name=name, role=Role.LEARNER, command=command, labels={"region": "eu"})
+
+
 def require(fleet: Fleet, protocol: type) -> None:
-    """Skip the test for a fleet that leaves the protocol out."""
-    if not isinstance(fleet, protocol):
+    """Skip the test for a fleet that leaves the protocol out, or is `lacking` what it promises."""
+    promised = PROTOCOLS.get(protocol)
+    lacks = promised is not None and not promised & abilities_of(fleet)
+    if lacks or not isinstance(fleet, protocol):
         pytest.skip(f"this fleet is not {protocol.__name__}")
 
 

@@ -1,48 +1,45 @@
-"""A stand-in for the harness: janitor, obligations and a local fleet of nodes with children, keys.
+"""A stand-in for the harness: janitor, undo log and a fleet of two nodes with children and keys.
 
-    python -m tests.contracts.harness_program RUN_DIR [--no-janitor]
+    python -m tests.contracts.harness_program RUN_DIR FLEET [--no-janitor]
 
-It prints the pids of everything that must not outlive it and then waits to be killed.
+It prints a line when they run, and then waits to be killed. FLEET: as plans name it.
 """
 
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
-from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.settings import FleetRequest
+from chaoslab.prepare.kinds import kinds
 from chaoslab.undo.janitor import start_janitor
 from chaoslab.undo.log import UndoLogFile
-from tests.contracts import node_program
+from tests.contracts.fleet_kit import learner
+
+KEY = b"the key of a node"
 
 
-def main(run_directory: Path, *, with_janitor: bool) -> None:
-    """Start two nodes with a child each, tell who they are, poll for ever."""
+def main(run_directory: Path, kind: str, *, with_janitor: bool) -> None:
+    """Start them, say so, poll for ever."""
     clock = WallClock()
+    fleets = kinds().fleets[kind]().factory(FleetRequest())
     with ExitStack() as stack:
         if with_janitor:
             stack.enter_context(start_janitor(run_directory))
         undo_log = stack.enter_context(UndoLogFile(run_directory))
-        fleet = stack.enter_context(LocalFleet(run_directory, clock, undo_log=undo_log))
-        program = (sys.executable, "-S", node_program.__file__)
+        links = NodeLinks(clock=clock)
+        fleet = stack.enter_context(
+            fleets(run_directory, clock, undo_log=undo_log, node_links=links)
+        )
         for name in ("learner-0", "learner-1"):
-            command = (*program, "--name", name, "--incarnation", "1", "--children", "1")
-            files = {"key.pem": b"the key of a node"}
-            fleet.start(
-                NodeSpec(name=name, role=Role.LEARNER, command=command, private_files=files)
-            )
+            fleet.start(replace(learner(name, "--children", "1"), private_files={"key.pem": KEY}))
         stepping: set[str] = set()
         while len(stepping) < 2:
             observed = fleet.poll(clock.now_s() + 1.0)
             stepping |= {one.source for one in observed if one.kind is Kind.LEARNER_STEP}
-            for one in observed:
-                if one.kind is Kind.NODE_STARTED:
-                    sys.stdout.write(f"{one.data['pid']}\n")
-        for log in run_directory.glob("nodes/*/1/stdout.log"):
-            words = log.read_text().split()
-            sys.stdout.write(f"{words[words.index('child') + 1]}\n")
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while True:
@@ -50,4 +47,4 @@ def main(run_directory: Path, *, with_janitor: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), with_janitor="--no-janitor" not in sys.argv)
+    main(Path(sys.argv[1]), sys.argv[2], with_janitor="--no-janitor" not in sys.argv)

@@ -1,13 +1,6 @@
-"""A fleet of processes on a stage, with its undo log in memory."""
+"""An undo log in memory."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
-from chaoslab.core.clock import WallClock
-from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.undo.base import NoUndoLog
-from tests.contracts.fleet_kit import Stage
 
 
 class Remembered(NoUndoLog):
@@ -23,11 +16,3 @@ class Remembered(NoUndoLog):
 
     def close(self, number: int) -> None:
         self.closed.append(number)
-
-
-@contextmanager
-def local_stage(folder: Path, undo_log: Remembered) -> Iterator[Stage]:
-    """A fleet that has not started a node; its nodes end with the block."""
-    clock = WallClock()
-    with LocalFleet(folder, clock, undo_log=undo_log) as fleet:
-        yield Stage(fleet=fleet, clock=clock)

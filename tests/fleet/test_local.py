@@ -22,28 +22,21 @@ from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import NoUndoLog
-from tests.contracts import node_program
-from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
-from tests.fleet.local_stage import Remembered, local_stage
+from tests.contracts.fleet_kit import LivingFleetKit, Stage, learner, staged, wait_until
+from tests.fleet.local_stage import Remembered
 
 pytestmark = [pytest.mark.deep]
 
 
 @pytest.fixture
 def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
-    with local_stage(tmp_path, undo_log) as stage:
+    with staged(LocalFleet, tmp_path, undo_log) as stage:
         yield stage
 
 
 @pytest.fixture
 def spec() -> NodeSpec:
     return learner("learner-0")
-
-
-def learner(name: str, *flags: str) -> NodeSpec:
-    program = (sys.executable, "-S", node_program.__file__)
-    command = (*program, "--name", name, "--incarnation", "{incarnation}", *flags)
-    return NodeSpec(name=name, role=Role.LEARNER, command=command, labels={"region": "eu"})
 
 
 @pytest.mark.gate

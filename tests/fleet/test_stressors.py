@@ -21,8 +21,8 @@ from chaoslab.fleet.stress.registry import Wish
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Neighbours, OccupiedMemory, Slowness
 from chaoslab.undo.actions import undo
 from chaoslab.undo.verbs import UndoEntry
-from tests.contracts.fleet_kit import Stage, wait_until
-from tests.fleet.local_stage import Remembered, local_stage
+from tests.contracts.fleet_kit import Stage, staged, wait_until
+from tests.fleet.local_stage import Remembered
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone]
 
@@ -39,7 +39,7 @@ needs_limit = pytest.mark.skipif(
 @pytest.fixture
 def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
     node = NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY))
-    with local_stage(tmp_path, undo_log) as stage:
+    with staged(LocalFleet, tmp_path, undo_log) as stage:
         stage.fleet.start(node)
         yield stage
 

@@ -21,7 +21,6 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
-from chaoslab.fleet.private_folder import UNDO_PRIVATE
 from chaoslab.links.netem import bands, netfilter, packet_rules
 from chaoslab.links.ports import ReservedPort
 from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs
@@ -36,6 +35,7 @@ from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, sta
 from chaoslab.undo.log import UNDO_LOG, UndoLogFile, open_undos
 from chaoslab.undo.verbs import Healed, UndoEntry
 from tests.contracts.fleet_kit import wait_until
+from tests.contracts.harness_kit import HarnessKit, is_gone
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -97,10 +97,6 @@ def forget_the_holder(run_directory: Path) -> None:
     path = run_directory / UNDO_LOG
     lines = [line for line in path.read_text().splitlines() if "harness" not in line]
     path.write_text("".join(f"{line}\n" for line in lines))
-
-
-def is_gone(process: psutil.Process) -> bool:
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
 def raising(error: Exception) -> Callable[..., NoReturn]:
@@ -404,72 +400,13 @@ def test_a_proxy_that_is_gone_with_its_server_is_not_left(tmp_path: Path) -> Non
     assert not open_undos(tmp_path)
 
 
-def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
-    """A harness in a process of its own, and everything that it started."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.contracts.harness_program", str(run_directory), *flags],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    started = []
-    for line in process.stdout:
-        if line == "ready\n":
-            break
-        started.append(psutil.Process(int(line)))
-    assert len(started) == 4
-    return process, started
-
-
-def end(process: subprocess.Popen[str], by: signal.Signals) -> None:
-    process.send_signal(by)
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def private_folder(run_directory: Path) -> Path:
-    """Where the keys of a harness's nodes are."""
-    entries = [one for one in open_undos(run_directory) if one.do == UNDO_PRIVATE]
-    (folder,) = (Path(str(one.facts["folder"])) for one in entries)
-    assert {key.read_bytes() for key in folder.glob("*/key.pem")} == {b"the key of a node"}
-    return folder
-
-
-@pytest.mark.deep
-def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
-    process, started = harness(tmp_path, "--no-janitor")
-    nodes, children = started[:2], started[2:]
-    keys = private_folder(tmp_path)
-    end(process, signal.SIGKILL)
-    wait_until(lambda: all(is_gone(node) for node in nodes))
-    assert keys.exists()
-    assert heal(tmp_path).actions
-    assert all(is_gone(child) for child in children)
-    assert not keys.exists()
-
-
 @pytest.mark.gate
-def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
-    process, started = harness(tmp_path)
-    keys = private_folder(tmp_path)
-    end(process, signal.SIGKILL)
-    wait_until(lambda: all(is_gone(one) for one in started))
-    wait_until(lambda: not open_undos(tmp_path))
-    assert not keys.exists()
-    assert not (tmp_path / "janitor.log").read_text()
+class TestLocalHarness(HarnessKit):
+    """The kit."""
 
-
-@pytest.mark.deep
-def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
-    process, started = harness(tmp_path)
-    keys = private_folder(tmp_path)
-    end(process, signal.SIGINT)
-    assert all(is_gone(one) for one in started)
-    assert not open_undos(tmp_path)
-    assert not keys.exists()
-    assert not (tmp_path / "janitor.log").exists()
+    @pytest.fixture
+    def kind(self) -> str:
+        return "local"
 
 
 @pytest.mark.deep

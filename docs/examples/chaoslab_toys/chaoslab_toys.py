@@ -19,7 +19,7 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.settings import Local
-from chaoslab.fleet.protocols import Pausable, abilities_of, able
+from chaoslab.fleet.protocols import Pausable, able
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.plan.model import Injection
 from chaoslab.record.history import History
@@ -47,7 +47,7 @@ class NiceFleets:
     @property
     def abilities(self) -> frozenset[Ability]:
         """Those of its class on this machine."""
-        return abilities_of(NiceFleet)
+        return NiceFleet.abilities
 
     def __call__(self, run_directory: Path, clock: Any, **given: Any) -> Fleet:
         """One fleet."""

@@ -1,21 +1,17 @@
 """The contract kits of chaoslab on what this package brings."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from chaoslab_toys import Nap, Nice, Rounds
 
-from chaoslab.core.clock import WallClock
-from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.settings import FleetRequest
-from chaoslab.undo.base import NoUndoLog
-from tests.contracts import node_program
 from tests.contracts.check_kit import CheckKit
 from tests.contracts.fault_kit import FaultKit
-from tests.contracts.fleet_kit import LivingFleetKit, Stage
+from tests.contracts.fleet_kit import LivingFleetKit, Stage, learner, staged
+from tests.contracts.harness_kit import HarnessKit
 
 
 class TestNap(FaultKit):
@@ -39,18 +35,17 @@ class TestNice(LivingFleetKit):
 
     @pytest.fixture
     def stage(self, tmp_path: Path) -> Iterator[Stage]:
-        clock = WallClock()
-        fleets = Nice(niceness=3).factory(FleetRequest())
-        links = NodeLinks(clock=clock)
-        with fleets(tmp_path, clock, undo_log=NoUndoLog(), node_links=links) as fleet:
-            yield Stage(fleet=fleet, clock=clock)
+        with staged(Nice(niceness=3).factory(FleetRequest()), tmp_path) as stage:
+            yield stage
 
     @pytest.fixture
     def spec(self) -> NodeSpec:
-        command = (sys.executable, "-S", node_program.__file__, "--name", "learner-0")
-        return NodeSpec(
-            name="learner-0",
-            role=Role.LEARNER,
-            command=(*command, "--incarnation", "{incarnation}"),
-            labels={"region": "eu"},
-        )
+        return learner("learner-0")
+
+
+class TestNiceHarness(HarnessKit):
+    """The kit of what a fleet leaves on this machine."""
+
+    @pytest.fixture
+    def kind(self) -> str:
+        return "nice"
