@@ -323,18 +323,26 @@ def test_the_directory_of_a_node_is_filled_in_and_shared_by_its_lives(
 
 
 @pytest.mark.gate
-def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> None:
-    class Full(NoUndoLog):
-        def open(self, do: str, **facts: object) -> int:
-            raise FleetError("the disk is full")
+def test_a_start_that_cannot_be_written_down_does_not_happen_and_may_be_tried_again(
+    tmp_path: Path,
+) -> None:
+    class FullAtFirst(NoUndoLog):
+        is_full = True
 
-    clock = WallClock()
-    before = psutil.Process().children()
-    with LocalFleet(tmp_path, clock, undo_log=Full()) as fleet:
-        with pytest.raises(FleetError):
-            fleet.start(learner("learner-0"))
+        def open(self, do: str, **facts: object) -> int:
+            if self.is_full:
+                raise FleetError("the disk is full")
+            return 0
+
+    undo_log, before = FullAtFirst(), psutil.Process().children()
+    with staged(LocalFleet, tmp_path, undo_log) as stage:
+        with pytest.raises(FleetError, match="full"):
+            stage.fleet.start(learner("learner-0"))
         assert not {*psutil.Process().children()} - {*before}
-    assert not (tmp_path / "nodes" / "learner-0" / "1" / "stdout.log").read_text()
+        assert not stage.poll(0.0)
+        undo_log.is_full = False
+        assert stage.fleet.restart("learner-0").incarnation == 1
+        stage.until(Kind.LEARNER_STEP)
 
 
 def test_an_error_that_came_too_late_for_a_poll_is_told_when_the_fleet_is_left(

@@ -16,6 +16,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
+from io import FileIO
 
 import psutil
 
@@ -25,8 +26,7 @@ from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
 from chaoslab.core.spawning import SPAWN_GUARD, Gate
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
-from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.nodes.process import ProcessIncarnation
 
 _CHUNK_BYTES = 64 << 10
@@ -142,15 +142,14 @@ class LocalIncarnation(LocalProcess):
         return words
 
     def _begin(self, command: list[str]) -> None:
-        self._files = IncarnationFiles(self._directory, self.place.clock)
-        self._output = NodeOutput(self.spec, self.incarnation, self._files.log)
         with ExitStack() as if_it_fails:
-            if_it_fails.callback(self._files.log.close)
-            with closing(Gate()) as gate:
-                self.process = self._spawn(command, gate)
+            with self._open_files(if_it_fails) as errors, closing(Gate()) as gate:
+                self.process = self._spawn(command, gate, errors)
                 if_it_fails.callback(self._abandon)
-                self._write_down(command)
+                self._write_down()
+                if_it_fails.callback(self.end_leftovers, _LEFTOVERS_S)
                 gate.go()
+            self._files.begun(self.spec, command, self.identity.facts)
             if_it_fails.pop_all()
 
     def _abandon(self) -> None:
@@ -165,19 +164,18 @@ class LocalIncarnation(LocalProcess):
         if self.process.stdin is not None:
             self.process.stdin.close()
 
-    def _spawn(self, command: list[str], gate: Gate) -> "subprocess.Popen[bytes]":
+    def _spawn(self, command: list[str], gate: Gate, errors: FileIO) -> "subprocess.Popen[bytes]":
         spec = self.spec
-        with self._files.errors.open("wb") as errors:
-            process = subprocess.Popen(
-                gate.guarded(command),
-                stdin=subprocess.PIPE if spec.hears else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors if spec.reads is None else subprocess.STDOUT,
-                env={**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark},
-                process_group=0,  # no session: see the spawn guard
-                pass_fds=(gate.read_end,),
-                bufsize=0,
-            )
+        process = subprocess.Popen(
+            gate.guarded(command),
+            stdin=subprocess.PIPE if spec.hears else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors if spec.reads is None else subprocess.STDOUT,
+            env={**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark},
+            process_group=0,  # no session: see the spawn guard
+            pass_fds=(gate.read_end,),
+            bufsize=0,
+        )
         if process.stdout is None:
             raise HarnessBug("a node was started without a pipe")
         self._stdout = process.stdout
@@ -188,12 +186,11 @@ class LocalIncarnation(LocalProcess):
             fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return process
 
-    def _write_down(self, command: list[str]) -> None:
+    def _write_down(self) -> None:
         found = identify(self.process.pid)
         if found is None:
             raise HarnessBug(f"process {self.process.pid} was reaped by other code")
         self.identity = found
-        self._files.begun(self.spec, command, found.facts)
         self.undo_entry = self.place.undo_log.open(
             "end_process", incarnation=self.incarnation, **self.undo_facts
         )
