@@ -334,6 +334,18 @@ def abilities_of(fleet: object) -> frozenset[Ability]:
     return frozenset(found) - lacking
 
 
+class OwnAbilities:
+    """Abilities of a class of fleets on this machine, by which it is a `FleetFactory`."""
+
+    def __get__(self, _fleet: object, kind: type) -> frozenset[Ability]:
+        return abilities_of(kind)
+
+
+def abilities_by(*protocols: type) -> frozenset[Ability]:
+    """Abilities of these protocols: for the `lacking` of a fleet whose base implements more."""
+    return frozenset(ability for protocol in protocols for ability in PROTOCOLS[protocol])
+
+
 def able(fleet: Fleet, to: type[_Able]) -> _Able:
     """The same fleet by another protocol; HarnessBug if a fault did not say that it needs it."""
     if not isinstance(fleet, to):

@@ -20,6 +20,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.local.incarnation import WrappedIncarnation
 from chaoslab.fleet.storage import volume
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, learner, staged, wait_until
@@ -42,6 +43,38 @@ def spec() -> NodeSpec:
 @pytest.mark.gate
 class TestLocalFleet(LivingFleetKit):
     """The kit."""
+
+
+class Wrapped(WrappedIncarnation):
+    wrapper = ("env", "WRAPPED=1")
+
+
+class WrappedFleet(LocalFleet):
+    kind = "wrapped"
+    incarnation_class = Wrapped
+
+
+class TestWrappedFleet(LivingFleetKit):
+    """The kit, where each node is the child of another program."""
+
+    @pytest.fixture
+    def stage(self, tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
+        with staged(WrappedFleet, tmp_path, undo_log) as stage:
+            yield stage
+        assert sorted(undo_log.closed) == [*range(len(undo_log.opened))]
+
+
+def test_a_wrapper_that_starts_nothing_is_no_node_and_the_next_try_is_free(
+    stage: Stage, spec: NodeSpec, monkeypatch: pytest.MonkeyPatch, undo_log: Remembered
+) -> None:
+    monkeypatch.setattr(LocalFleet, "incarnation_class", Wrapped)
+    with monkeypatch.context() as broken:
+        broken.setattr(Wrapped, "wrapper", ("sh", "-c", "echo no namespace >&2", "sh"))
+        with pytest.raises(FleetError, match="no namespace"):
+            stage.fleet.start(spec)
+    assert undo_log.closed == [0]
+    assert stage.fleet.restart(spec.name).incarnation == 1
+    stage.until(Kind.LEARNER_STEP)
 
 
 def test_the_next_life_is_told_after_the_end_of_the_last_although_that_is_noted_late(

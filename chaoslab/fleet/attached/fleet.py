@@ -23,15 +23,23 @@ from chaoslab.fleet.attached import lock
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.attached.node import AttachedNode
 from chaoslab.fleet.attached.restoring import RECIPE
-from chaoslab.fleet.base import Ability, Node, NodeSite, NodeSpec, Role
+from chaoslab.fleet.base import Node, NodeSite, NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.private_folder import PrivateFolder
-from chaoslab.fleet.protocols import Attached
+from chaoslab.fleet.protocols import (
+    Attached,
+    HasHosts,
+    HasVolumes,
+    Hookable,
+    Networked,
+    StoresFiles,
+    Stressable,
+    abilities_by,
+)
 from chaoslab.fleet.storage.files import FilesHere
-from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.trainers.reading import Patterns
 from chaoslab.undo.base import UndoLog
 
@@ -39,17 +47,13 @@ _BLINK_S: Final = 0.02
 """Interval of the looks for output and exits."""
 _RETURN_S: Final = 2.0
 """Interval of the looks for ended nodes that others may have started again."""
-_LACKING: Final = frozenset(
-    {Ability.HOOKS, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
-     Ability.MEMORY_LIMIT, Ability.STORAGE, Ability.VOLUME, Ability.HOSTS, Ability.LINK}
-)  # fmt: skip
 _Node = TypeVar("_Node", bound=AttachedNode)
 
 
 class AttachedFleet(NodeFleet[_Node], Attached):
     """A fleet of nodes that were found; see `base.Fleet` for what each verb promises."""
 
-    lacking = _LACKING
+    lacking = abilities_by(Hookable, Stressable, StoresFiles, HasVolumes, HasHosts, Networked)
     node_site = NodeSite()
     end_s_max = 10.0
 
@@ -71,7 +75,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """
         self._learners, self._restarts, self._reads = learners, restarts, reads
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
-        super().__init__(place, node_links, _no_driver)
+        super().__init__(place, node_links)
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
         self._look_s = 0.0
         self._unlock: Callable[[], None] = _no_unlock
@@ -293,7 +297,3 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
 def _no_unlock() -> None:
     """Unlock nothing: no lock was taken."""
-
-
-def _no_driver(wish: Wish[_Node]) -> StressDriver:
-    raise FleetError(f"{wish.stressor} cannot be put on a node that was not started by chaoslab")

@@ -39,7 +39,7 @@ from chaoslab.fleet.nodes.launching import LaunchingFleet
 from chaoslab.fleet.nodes.process import StrangersProcess
 from chaoslab.fleet.nodes.worker_search import command_of
 from chaoslab.fleet.private_folder import PrivateFolder
-from chaoslab.fleet.protocols import LosesPower, abilities_of
+from chaoslab.fleet.protocols import LosesPower
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
 from chaoslab.fleet.stress.registry import StressDriver, Wish
@@ -54,8 +54,11 @@ _SEARCH_S = 0.05
 """Interval of the looks for workers of a launcher, while one is missing."""
 
 
-class _Lacking:
-    """Abilities that the kernel does not grant to this process."""
+class Lacking:
+    """Abilities that the kernel does not grant to this process, and others."""
+
+    def __init__(self, *others: Ability) -> None:
+        self._others = frozenset(others)
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
         is_granted = {
@@ -64,24 +67,17 @@ class _Lacking:
             Ability.VOLUME: can_mount(),
             Ability.CUT_POWER: can_lose_power(),
         }
-        return frozenset(ability for ability, is_so in is_granted.items() if not is_so)
-
-
-class _Abilities:
-    """Abilities of the class, which makes fleets (`FleetFactory`), on this machine."""
-
-    def __get__(self, _fleet: object, kind: type) -> frozenset[Ability]:
-        return abilities_of(kind)
+        return self._others | {ability for ability, is_so in is_granted.items() if not is_so}
 
 
 class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
     """A fleet of processes; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "local"
-    abilities = _Abilities()
-    lacking = _Lacking()
+    lacking = Lacking()
     node_site = NodeSite()
     end_s_max = 10.0
+    incarnation_class = LocalIncarnation
 
     def __init__(
         self,
@@ -114,7 +110,7 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
         private = self._private_folder.put(spec)
-        return LocalIncarnation(spec, incarnation, self._place, private)
+        return self.incarnation_class(spec, incarnation, self._place, private)
 
     def _listen(self, begun: LocalProcess) -> None:
         if isinstance(begun, LocalIncarnation):

@@ -1,6 +1,7 @@
 """One incarnation of a local node: its process, what it prints, its end.
 
     spawn guard ─► the node's program ─ pipe ─► observations       LocalIncarnation
+    spawn guard ─► wrapper ─► its child, the program ─ pipe ─►     WrappedIncarnation
     a launcher ─► its worker                                       `launched.LaunchedProcess`
 
 A process of the fleet's own is reaped only after all that it left behind was ended: until then its
@@ -17,23 +18,41 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack, closing, suppress
 from io import FileIO
+from typing import ClassVar
 
 import psutil
 
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.core.process_identity import NODE_MARK, cpu_s, identify, is_same, send
+from chaoslab.core.process_identity import (
+    NODE_MARK,
+    Identity,
+    cpu_s,
+    identify,
+    is_running,
+    is_same,
+    send,
+)
 from chaoslab.core.spawning import SPAWN_GUARD, Gate
+from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import Place, signal_name
-from chaoslab.fleet.nodes.process import ProcessIncarnation
+from chaoslab.fleet.nodes.process import ProcessIncarnation, StrangersProcess
 
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
 """Bytes that a node can print without waiting while the harness is busy."""
 _LEFTOVERS_S = 1.0
 """Longest stall of the harness at the end of one node until its tree is gone."""
+_KEEPER = (
+    "sh",
+    "-c",
+    """exec 3<&0  # a shell gives what runs beside it no input, and lets it ignore these signals
+    env --default-signal=INT,QUIT setpriv --pdeathsig KILL -- "$@" <&3 3<&- &
+    exec sleep infinity </dev/null >/dev/null 2>&1 3<&-""",
+    "sh",
+)
 _BIRTH_S = 5.0
 """Time in which a new process becomes the node's program."""
 
@@ -149,8 +168,13 @@ class LocalIncarnation(LocalProcess):
                 self._write_down()
                 if_it_fails.callback(self.end_leftovers, _LEFTOVERS_S)
                 gate.go()
+            self.identity = self._main()
             self._files.begun(self.spec, command, self.identity.facts)
             if_it_fails.pop_all()
+
+    def _main(self) -> Identity:
+        """Its main process: the one that was started. FleetError if another does not come up."""
+        return self.identity
 
     def _abandon(self) -> None:
         self.process.kill()
@@ -248,15 +272,21 @@ class LocalIncarnation(LocalProcess):
         last = [*self.read_all(), *self._output.end()]
         if not self.spec.launches:
             self.end_leftovers(_LEFTOVERS_S)
-        code = self.process.wait()
+        ending = self._ending()
+        self.process.kill()  # what stayed beside its main process
+        self.process.wait()
         self.is_over = True
         if not self.spec.launches:
             self.close()
-        ending: dict[str, Json] = {
+        return self._report_exit(last, ending, self._output.lost_log_bytes)
+
+    def _ending(self) -> dict[str, Json]:
+        """Exit code and signal; reaped by asking."""
+        code = self.process.wait()
+        return {
             "exit_code": code if code >= 0 else None,
             "signal": signal_name(-code) if code < 0 else None,
         }
-        return self._report_exit(last, ending, self._output.lost_log_bytes)
 
     def end_leftovers(self, limit_s: float) -> None:
         """Kill what is left of its tree; its undo entry is closed once all of it is gone."""
@@ -264,3 +294,29 @@ class LocalIncarnation(LocalProcess):
         if not self.remaining:
             self.pending_undos.close_all()
             self.place.undo_log.close(self.undo_entry)
+
+
+class WrappedIncarnation(StrangersProcess, LocalIncarnation):
+    """A process in a place that another program makes for its children, such as a namespace.
+
+        spawn guard ─ exec ─► wrapper ─ exec ─► keeper ─ fork ─► the node's program
+
+    The keeper does not ask how its child has ended, so that the kernel keeps that to be read here;
+    when it is ended itself, so is its child.
+    """
+
+    wrapper: ClassVar[tuple[str, ...]]
+    """Words that execute the words after them in that place: `unshare --pid`."""
+
+    def _checked_command(self, private: str) -> list[str]:
+        return [*self.wrapper, *_KEEPER, *super()._checked_command(private)]
+
+    def _main(self) -> Identity:
+        """The only child of the keeper, also one that has ended already."""
+        deadline = time.monotonic() + _BIRTH_S
+        while is_running(self.identity.pid) and time.monotonic() < deadline:
+            for child in psutil.Process(self.identity.pid).children():
+                if found := identify(child.pid):
+                    return found
+            time.sleep(0.001)
+        raise FleetError(f"{self.spec.name} cannot be started{ends_with(self._files.errors)}")

@@ -45,6 +45,7 @@ from chaoslab.fleet.protocols import (
     Hookable,
     Networked,
     Notifiable,
+    OwnAbilities,
     Pausable,
     Preparable,
     StoresFiles,
@@ -52,7 +53,7 @@ from chaoslab.fleet.protocols import (
     Wedgeable,
 )
 from chaoslab.fleet.storage.files import Disk, Storage
-from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish
+from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish, no_driver
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
 
@@ -84,6 +85,7 @@ class NodeFleet(
 ):
     """A fleet of incarnations; what each verb promises stands in `base.Fleet` and `protocols`."""
 
+    abilities = OwnAbilities()
     end_s_max: ClassVar[float]
     """Longest end of all nodes together after SIGKILL."""
 
@@ -91,9 +93,12 @@ class NodeFleet(
         self,
         place: Place,
         node_links: NodeLinks | None,
-        driver: Callable[[Wish[IncarnationT]], StressDriver],
+        driver: Callable[[Wish[IncarnationT]], StressDriver] = no_driver,
     ) -> None:
-        """Nodes write below `place.run_directory`; undo entries go to `place.undo_log`."""
+        """Nodes write below `place.run_directory`; undo entries go to `place.undo_log`.
+
+        `driver` puts stress on them; without one the fleet is `lacking` what `Stressable` has.
+        """
         self._place = place
         self._node_links = node_links or NodeLinks(clock=place.clock)
         self._stress_registry = StressRegistry(clock=place.clock, driver=driver)

@@ -126,6 +126,11 @@ class Wish(Generic[LifeT]):
         return sum(one.promised_bytes for one in self.others)
 
 
+def no_driver(wish: Wish[LifeT]) -> StressDriver:
+    """Driver of a fleet that can put no stress on its nodes: FleetError."""
+    raise FleetError(f"{wish.stressor} cannot be put on {wish.life.spec.name} in this fleet")
+
+
 @dataclass(slots=True, kw_only=True)
 class _ActiveStress(Generic[LifeT]):
     """Stress that is applied to a node."""
