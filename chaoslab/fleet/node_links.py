@@ -24,7 +24,7 @@ from chaoslab.core.payloads import (
     LinkStarted,
     Payload,
 )
-from chaoslab.fleet.chores import taken_out
+from chaoslab.fleet.chores import Chores, taken_out
 from chaoslab.links.base import Counters, Link, Links, NoLinks, Remakes
 from chaoslab.links.effects import Direction, Effect, Shaping
 
@@ -33,6 +33,8 @@ INITIAL = "initial"
 """Stands for an injection in effects that hold from the start, independent of faults."""
 _LOOK_S = 0.5
 """Interval of the checks of what carries the links."""
+_CARRIER = ":links"
+"""Stands for a node in those checks, of which there is one at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,23 +80,35 @@ class NodeLinks:
             )  # fmt: skip
             self.report(counted)
 
-    def observed(self, *, looks: bool = True) -> list[Observation]:
-        """Reports since the last call; `looks` for a loss twice a second, not in the middle of a
-        verb.
+    def observed(self, chores: Chores | None = None) -> list[Observation]:
+        """Reports since the last call; a chore looks for a loss twice a second, in place if there
+        are none. What it finds in the middle of a verb tells nothing.
         """
-        if looks and not self._is_lost and self.clock.now_s() >= self._look_s:
-            self._look_s = self.clock.now_s() + _LOOK_S
-            self.look()
+        chores = chores or Chores()
+        if not self._is_lost and self.clock.now_s() >= self._look_s and chores.calm is not None:
+            chores.begin([_CARRIER], lambda: self._look_in_calm(chores))
         if isinstance(self.made_by, Remakes):
             for remade in self.made_by.remade():
                 streams, reason = remade.streams, remade.reason
                 self.report(LinkRemade(link=remade.link, streams=streams, reason=reason))
         return taken_out(self._observed)
 
+    def _look_in_calm(self, chores: Chores) -> None:
+        self._look_s = self.clock.now_s() + _LOOK_S
+        verbs_before = chores.calm
+        troubles = self._troubles()
+        if verbs_before is not None and verbs_before == chores.calm:
+            self._note_loss(troubles)
+
     def look(self) -> bool:
         """Whether what carries the links is broken; reports it the first time."""
-        troubles = () if self._is_lost or self.is_excused() else self.made_by.troubles()
-        if troubles:
+        return self._note_loss(self._troubles())
+
+    def _troubles(self) -> Sequence[str]:
+        return () if self._is_lost or self.is_excused() else self.made_by.troubles()
+
+    def _note_loss(self, troubles: Sequence[str]) -> bool:
+        if troubles and not self._is_lost:
             self._is_lost = True
             links, reason = tuple(sorted(self._links)), "; ".join(troubles)
             self.report(LinkLost(kind=self.made_by.kind, links=links, reason=reason))

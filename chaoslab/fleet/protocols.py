@@ -9,7 +9,7 @@ raise FleetError; verbs on a node that is already in that state, and resume and 
 one, do nothing: healing twice is safe.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node
+from chaoslab.fleet.chores import Workers
 from chaoslab.fleet.cluster_protocols import HasJobs, HasMachines, HasPods
 from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
@@ -263,10 +264,14 @@ class HearsLate(Protocol):
 
 @runtime_checkable
 class HasChores(Protocol):
-    """Does more in `poll` than read, but not while a verb is under way. No ability to ask for."""
+    """Does more than to read where `poll` finds that due: chores. No ability to ask for."""
 
-    def acting(self) -> AbstractContextManager[None]:
-        """In it a verb is carried out; see `chores`."""
+    def acting(self, nodes: Iterable[str]) -> AbstractContextManager[None]:
+        """In it a verb for these nodes is carried out; see `chores`."""
+        ...
+
+    def use_workers(self, workers: Workers) -> None:
+        """From now on `poll` hands chores to these, and waits for none."""
         ...
 
 

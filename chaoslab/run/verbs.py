@@ -1,4 +1,4 @@
-"""Verbs of a fleet, carried out beside the run loop, which never waits for one.
+"""Verbs of a fleet, carried out beside the run loop, which never waits for one; its chores, too.
 
     code of the loop ── await verbs.call(names, verb) ──► a worker thread ──► Fleet
         ▲ goes on at once if that took a moment only                           │
@@ -12,7 +12,7 @@ take no time (`verb_s` is 0), as in a simulation, they are called in place.
 
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future, wait
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Semaphore, Thread
@@ -25,6 +25,7 @@ from chaoslab.fleet.protocols import HasChores
 
 T = TypeVar("T")
 Code: TypeAlias = Coroutine["_Pending", None, None]
+_Job: TypeAlias = "tuple[Future[Any], AbstractContextManager[None], Callable[[], Any]]"
 LOOK_S: Final = 0.01
 """Interval of the looks whether verbs have returned, while some are under way."""
 _MOMENT_S: Final = 0.005
@@ -48,8 +49,8 @@ class _Pending:
 class Verbs:
     """The verbs of one run. A context manager, left after the fleet.
 
-    There are as many workers as there were verbs at once. They live until it is left: a node of
-    this machine dies with the thread that started it. They keep no process from its exit.
+    There are as many workers as there were verbs and chores at once. They live until it is left: a
+    node of this machine dies with the thread that started it. They keep no process from its exit.
     """
 
     fleet: Fleet
@@ -58,14 +59,14 @@ class Verbs:
     """With what waits for it."""
     _late: list[_Pending] = field(default_factory=list)
     """Given up, and not returned yet."""
-    _jobs: "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]" = field(
-        default_factory=SimpleQueue
-    )
+    _jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)
     _idle: Semaphore = field(default_factory=lambda: Semaphore(0))
     _workers: int = 0
     _is_over: bool = False
 
     def __enter__(self) -> Self:
+        if isinstance(self.fleet, HasChores):
+            self.fleet.use_workers(lambda _nodes, chore: self._handed_over(chore, nullcontext()))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -121,23 +122,34 @@ class Verbs:
             raise FleetError("the run is over")
         if not self.fleet.verb_s:
             return verb()
-        done, now_s = Future[T](), self.clock.now_s()
-        if not self._idle.acquire(blocking=False):
-            self._workers += 1
-            Thread(target=self._work, name="verb", daemon=True).start()
-        self._jobs.put((done, verb))
+        nodes, now_s = frozenset(names), self.clock.now_s()
+        if isinstance(self.fleet, HasChores):
+            done = self._handed_over(verb, self.fleet.acting(nodes))
+        else:
+            done = self._handed_over(verb, nullcontext())
         wait([done], timeout=max(0.0, until_s - now_s) + _MOMENT_S)
         if not done.done():
             late_s = now_s + self.fleet.verb_s
-            await _Pending(names=frozenset(names), done=done, late_s=late_s)
+            await _Pending(names=nodes, done=done, late_s=late_s)
         return done.result()
+
+    def _handed_over(
+        self, work: Callable[[], T], context: AbstractContextManager[None]
+    ) -> "Future[T]":
+        """It will be done by a worker."""
+        done = Future[T]()
+        if not self._idle.acquire(blocking=False):
+            self._workers += 1
+            Thread(target=self._work, name="verb", daemon=True).start()
+        self._jobs.put((done, context, work))
+        return done
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            done, verb = job
+            done, context, work = job
             try:
-                with self.fleet.acting() if isinstance(self.fleet, HasChores) else nullcontext():
-                    found = verb()
+                with context:
+                    found = work()
             except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                 self._idle.release()
                 done.set_exception(error)

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,13 @@ def launched(tmp_path: Path, undo_log: Remembered) -> Iterator[Launched]:
     assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))
 
 
+@pytest.fixture
+def beside() -> Iterator[ThreadPoolExecutor]:
+    """A thread that outlives the fleet."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
 def pid_of(started: Observation) -> int:
     return int(str(started.data["pid"]))
 
@@ -143,9 +151,12 @@ def test_the_command_is_started_again_when_its_launcher_gave_up(launched: Launch
     assert not launched.of(Kind.NODE_STARTED, "worker-1")[1].data.get("started_by")
 
 
+@pytest.mark.parametrize("is_beside", [False, True])
 def test_a_worker_that_is_to_start_again_does_so_once_its_launcher_gave_up(
-    launched: Launched,
+    beside: ThreadPoolExecutor, launched: Launched, *, is_beside: bool
 ) -> None:
+    if is_beside:
+        launched.fleet.use_workers(lambda _, chore: beside.submit(chore))
     launched.begin()
     launched.fleet.kill("worker-1")
     assert launched.fleet.restart("worker-1").is_alive

@@ -1,4 +1,4 @@
-"""Verbs that take long: the loop goes on, and what is due meanwhile is done at its time."""
+"""Verbs and chores that take long: the loop goes on, and what is due is done at its time."""
 
 from collections.abc import Sequence
 from concurrent.futures import wait
@@ -11,6 +11,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import PhaseEntered
+from chaoslab.fleet.chores import Chores, Workers
 from chaoslab.plan.model import FaultPlan, Stop, Trigger
 from chaoslab.record.history import History
 from chaoslab.run.verbs import Verbs, _Pending
@@ -141,6 +142,48 @@ def test_settling_ends_although_a_heal_is_tried_again_and_again(tmp_path: Path) 
     )
     assert plan.settle_s <= stops - settles <= 2 * plan.settle_s
     assert history.faults[0].healed is None
+
+
+class ChoreStage(Stage):
+    """`poll` finds a chore of learner-1 due, which takes 20 s of the virtual clock; no verb takes
+    time but those that wait for it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, [replace(SLOW, trigger=Trigger(time_s=14.0)), OTHER])
+        self._chores, self._returns = Chores(), Event()
+        self._poll, self._begins_s = self.fleet.poll, 9.0
+        vars(self.fleet).update(
+            verb_s=60.0, poll=self.poll, acting=self._chores.acting, use_workers=self.use_workers
+        )
+
+    def use_workers(self, workers: Workers) -> None:
+        self._chores.workers = workers
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        now_s = self.clock.now_s()
+        if now_s >= self._begins_s:
+            self._begins_s = FOREVER
+            self._chores.begin(["learner-1"], self._returns.wait)
+        if now_s >= 29.0:
+            self._returns.set()
+        wait([
+            one.done
+            for one in self.run.verbs._pending
+            if self._returns.is_set() or "learner-1" not in one.names
+        ])  # fmt: skip
+        return self._poll(until_s)
+
+
+def test_a_chore_of_20_s_keeps_no_fault_elsewhere_waiting(tmp_path: Path) -> None:
+    history = ChoreStage(tmp_path).execute()
+    other, same = history.faults
+    assert other.injected.time_s == pytest.approx(12.0, abs=0.02)
+    assert other.healed.time_s == pytest.approx(15.0, abs=0.04)
+    assert same.injecting.time_s == pytest.approx(14.0, abs=0.02)
+    assert same.injected.time_s == pytest.approx(29.0, abs=0.04)
+    assert (other.status, same.status) == ("proved", "proved")
+    assert ending(history) == ("completed", "")
 
 
 def test_an_error_of_a_verb_is_raised_where_it_was_called() -> None:

@@ -12,6 +12,7 @@ node that ended stays dead until others have started it, without an undo entry.
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -46,7 +47,7 @@ from chaoslab.undo.base import UndoLog
 _BLINK_S: Final = 0.02
 """Interval of the looks for output and exits."""
 _RETURN_S: Final = 2.0
-"""Interval of the looks for ended nodes that others may have started again."""
+"""Interval of the looks at nodes that stay up, and for those that others have started again."""
 _Node = TypeVar("_Node", bound=AttachedNode)
 
 
@@ -273,26 +274,23 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             for life in list(self._lives.values()):
                 if not life.is_over and life.has_exited:
                     self._observed += self._said_by(life, life.finish())
-            with self._chores.idle() as is_idle:
-                if is_idle:
-                    self._look_after_ended()
+            if time.monotonic() >= self._look_s:
+                self._look_s = time.monotonic() + _RETURN_S
+                for name in tuple(self._lives):
+                    self._tend(name, partial(self._look_after, name))
             left_s = deadline - time.monotonic()
             if (len(self._observed), len(self._troubles)) != known or left_s <= 0:
                 return
             time.sleep(min(_BLINK_S, left_s))
 
-    def _look_after_ended(self) -> None:
-        """Close the undo entries of those that stay up, and take up nodes that others have started
+    def _look_after(self, name: str) -> None:
+        """Close the undo entry of a node that stays up, and take up one that others have started
         again.
         """
-        for life in self._lives.values():
-            life.close_restore_if_it_stays()
-        if time.monotonic() < self._look_s:
-            return
-        self._look_s = time.monotonic() + _RETURN_S
-        for name, life in list(self._lives.items()):
-            if life.is_over and self._runs_again(name):
-                self.restart(name)
+        life = self._lives[name]
+        life.close_restore_if_it_stays()
+        if life.is_over and self._runs_again(name):
+            self.restart(name)
 
 
 def _no_unlock() -> None:

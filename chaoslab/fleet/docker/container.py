@@ -196,7 +196,20 @@ class Container(EngineContainer, CarriedIncarnation):
                 written_bytes = self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
             kept_bytes += written_bytes
             self._lost_error_bytes += len(chunk) - written_bytes
-        self._hand_over(Arrival(observe=self.finish))
+        self._hand_over(Arrival(observe=partial(self.finish, self._how_it_ended())))
+
+    def _how_it_ended(self) -> dict[str, Json] | FleetError:
+        """How, by the engine, once its output has ended; the error for which that is unknown."""
+        try:
+            if not self.engine.wait(self.name, _ENDED_S):
+                return FleetError(
+                    f"{self.spec.name} ({self.name}) closed its output and has not ended"
+                )
+            return ending_of(self.engine.inspect(self.name))
+        except Missing:  # others removed it, and how it ended with it
+            return {"exit_code": None, "signal": None, "out_of_memory": False}
+        except FleetError as error:
+            return error
 
     def take(self, chunk: bytes) -> list[Observation]:
         """The observations in what it printed."""
@@ -253,21 +266,15 @@ class Container(EngineContainer, CarriedIncarnation):
 
     # ---------------------------------------------------------------- its end
 
-    def finish(self) -> list[Observation]:
-        """Once its output has ended: its last line, then NODE_EXITED."""
+    def finish(self, ending: dict[str, Json] | FleetError) -> list[Observation]:
+        """Once it has ended: its last line, then NODE_EXITED. FleetError if that is unknown."""
         if self.is_over:
             return []
+        if isinstance(ending, FleetError):
+            raise ending
+        self.was_out_of_memory |= bool(ending["out_of_memory"])
+        ending["out_of_memory"] = self.was_out_of_memory
         last = self._output.end()
-        try:
-            if not self.engine.wait(self.name, _ENDED_S):
-                raise FleetError(
-                    f"{self.spec.name} ({self.name}) closed its output and has not ended"
-                )
-            seen = self.engine.inspect(self.name)
-            self.was_out_of_memory |= seen.was_out_of_memory
-            ending = {**ending_of(seen), "out_of_memory": self.was_out_of_memory}
-        except Missing:  # others removed it, and how it ended with it
-            ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self._release()
         lost_bytes = self._output.lost_log_bytes + self._lost_error_bytes
         return self._report_exit(last, ending, lost_bytes)

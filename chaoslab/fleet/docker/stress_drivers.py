@@ -36,7 +36,6 @@ from chaoslab.fleet.stressors import (
     Slowness,
 )
 
-_TIGHTEN_S = 0.1
 _CUTS = (0.9, 0.97, 0.995, 0.999)
 _LEAST_BYTES = 16 << 20
 """Engines refuse less than a few megabytes."""
@@ -109,9 +108,11 @@ class Starved(_Limited):
     holds, and is tried again until an allocation meets it.
     """
 
+    tick_s = 0.1
+
     def __init__(self, wish: Wish[Container], stressor: MemoryLimit) -> None:
         super().__init__(wish)
-        self._stressor, self._clock, self._tighten_s = stressor, wish.life.place.clock, 0.0
+        self._stressor = stressor
 
     @property
     def mechanism(self) -> str:
@@ -136,9 +137,8 @@ class Starved(_Limited):
 
     def tick(self) -> None:
         """Lower the limit a little, while the node runs."""
-        if self._clock.now_s() < self._tighten_s or self.life.has_exited:
+        if self.life.has_exited:
             return
-        self._tighten_s = self._clock.now_s() + _TIGHTEN_S
         for share_of_it in _CUTS:
             lower = max(_LEAST_BYTES, int(self.life.limits.memory_bytes * share_of_it))
             with suppress(FleetError):  # it holds as it is, or the node is gone

@@ -286,10 +286,8 @@ class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
         several = [one for one in tuple(self._lives.values()) if isinstance(one, HostPods)]
         if due := [life for life in several if life.waits]:
             limit_s = min(limit_s, _LOOK_S)
-        with self._chores.idle() as is_idle:
-            for life in due if is_idle else ():
-                with suppress(FleetError):  # the server does not answer: it is asked again later
-                    life.end_rest()
+        for life in due:
+            self._tend(life.spec.name, partial(_end_rest, life))
         for arrival in taken(self._run_context.arrivals, limit_s):
             self._record(observed(arrival, self._troubles, is_open=self._is_open))
         self._take_up_replacements()
@@ -311,6 +309,11 @@ class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
                     )  # fmt: skip
                     self._asked.discard(name)
                     self._lives[name] = begun
+
+
+def _end_rest(life: HostPods) -> None:
+    with suppress(FleetError):  # the server does not answer: it is asked again later
+        life.end_rest()
 
 
 def _allow_files() -> None:

@@ -151,14 +151,18 @@ class LocalFleet(LaunchingFleet[LocalProcess], LosesPower):
 
     def _end_leftovers(self) -> None:
         """End leftovers of ended nodes; output from meanwhile is recorded."""
+        tried = tuple(self._unfinished)
+        for life in tried:
+            life.end_leftovers(_LEFTOVERS_S)
         with self._taking_up:
-            for life in self._unfinished:
-                life.end_leftovers(_LEFTOVERS_S)
-                if life.spec.launches and not life.remaining:
+            for life in tried:
+                if life.remaining or life not in self._unfinished:
+                    continue
+                self._unfinished.remove(life)
+                if life.spec.launches:
                     self._record(self._by_worker(life, life.read_all()))
                     self._unregister(life)
                     life.close()
-            self._unfinished = [life for life in self._unfinished if life.remaining]
 
     def _unregister(self, life: LocalIncarnation) -> None:
         if life.pipe in self._selector.get_map():

@@ -33,7 +33,7 @@ from chaoslab.fleet.base import (
     probed,
     say_what_remains,
 )
-from chaoslab.fleet.chores import Chores, taken_out
+from chaoslab.fleet.chores import Chores, Workers, taken_out
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import all_or_none
@@ -61,7 +61,7 @@ _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not w
 _PATIENCE_S: Final = 0.5
 """How long `restart` lets a node that was told to end do so by itself."""
 _BLINK_S: Final = 0.01
-"""Interval of the looks whether `poll` has noticed an end."""
+"""Interval of the looks whether `poll` has noticed an end, or a chore has ended."""
 _KILLED_S: Final = 20.0
 """Longest end of a node after SIGKILL while the others train on, the first time."""
 
@@ -206,6 +206,8 @@ class NodeFleet(
         return self._node(spec.name)
 
     def restart(self, name: str) -> Node:
+        if not self._is_open:
+            raise FleetError(f"{name} is not started: the fleet was left")
         life = self._latest(name)
         if life is not None and not life.is_over:
             if not life.has_exited and not life.is_ending:
@@ -350,23 +352,32 @@ class NodeFleet(
 
     def poll(self, until_s: float) -> Sequence[Observation]:
         """Reports and ends of nodes; a node's last lines come before its exit."""
-        with self._chores.idle() as is_idle:
-            lives = tuple(self._lives.values()) if is_idle else None
-            self._observed += self._node_links.observed(looks=is_idle)
-            self._observed += self._stress_registry.observations(lives)
+        lives = tuple(self._lives.values())
+        self._observed += self._node_links.observed(self._chores)
+        self._observed += self._stress_registry.observations(lives, self._chores)
         waits = self._is_open and until_s > self._place.clock.now_s()
         while self._is_open and not self._observed and not (waits and self._troubles):
             left_s = until_s - self._place.clock.now_s()
+            most_s = _BLINK_S if self._chores.are_under_way else left_s
             with self._waiting:
-                self._wait(max(0.0, left_s))
+                self._wait(max(0.0, min(left_s, most_s)))
+            self._troubles += self._chores.failed()
             if left_s <= 0:
                 break
         if waits and self._troubles:
             raise self._troubles.pop(0)
         return taken_out(self._observed)
 
-    def acting(self) -> AbstractContextManager[None]:
-        return self._chores.acting()
+    def acting(self, nodes: Iterable[str]) -> AbstractContextManager[None]:
+        return self._chores.acting(nodes)
+
+    def use_workers(self, workers: Workers) -> None:
+        self._chores.workers = workers
+
+    def _tend(self, name: str, chore: Callable[[], object]) -> None:
+        """Begin a chore of this node and those that it launches, unless the fleet is being left."""
+        if self._is_open:
+            self._chores.begin([name, *(one.name for one in self._specs[name].launches)], chore)
 
     # ---------------------------------------------------------------- inside
 

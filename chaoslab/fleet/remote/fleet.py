@@ -11,7 +11,7 @@ The thread that makes a fleet reads by `poll`; others carry out verbs meanwhile.
 a thread of their own.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from chaoslab.fleet.base import (
     not_started,
     say_what_remains,
 )
-from chaoslab.fleet.chores import Chores, taken_out
+from chaoslab.fleet.chores import Chores, Workers, taken_out
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import HasChores, HasHosts, Networked
 from chaoslab.fleet.remote.calls import HostCalls
@@ -241,12 +241,12 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
         return self._node_links.links
 
     def poll(self, until_s: float) -> Sequence[Observation]:
-        with self._chores.idle() as is_idle:
-            self._observed += self._node_links.observed(looks=is_idle)
+        self._observed += self._node_links.observed(self._chores)
         while not self._observed:
-            with self._chores.idle() as is_idle:
-                if is_idle:
-                    self._calls.kill_rest(self._placed.values(), self._clock.now_s())
+            if errors := self._chores.failed():
+                raise errors[0]
+            for name in [name for name, one in self._placed.items() if one.waits]:
+                self._chores.begin([name], partial(self._kill_rest, name))
             left_s = until_s - self._clock.now_s()
             if not self._take(self._wait_s(left_s)) and (left_s <= 0 or not self._is_open):
                 break
@@ -254,8 +254,14 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
             continue
         return taken_out(self._observed)
 
-    def acting(self) -> AbstractContextManager[None]:
-        return self._chores.acting()
+    def acting(self, nodes: Iterable[str]) -> AbstractContextManager[None]:
+        return self._chores.acting(nodes)
+
+    def use_workers(self, workers: Workers) -> None:
+        self._chores.workers = workers
+
+    def _kill_rest(self, name: str) -> None:
+        self._calls.kill_rest([self._placed[name]], self._clock.now_s())
 
     # ---------------------------------------------------------------- hosts that go and come
 

@@ -273,8 +273,9 @@ class HostLinks(Links):
         if time.monotonic() < self._look_s or not self._carriers:
             return ()
         self._look_s = time.monotonic() + _LOOK_S
-        with ThreadPoolExecutor(len(self._carriers)) as pool:
-            told = pool.map(AgentLinks.confirmed_troubles, self._carriers.values())
+        carriers = tuple(self._carriers.values())
+        with ThreadPoolExecutor(len(carriers)) as pool:
+            told = pool.map(AgentLinks.confirmed_troubles, carriers)
             return [one for found in told for one in found]
 
     def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - only rules are missing

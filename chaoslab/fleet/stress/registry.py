@@ -15,8 +15,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from statistics import median
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
@@ -30,7 +31,7 @@ from chaoslab.core.payloads import (
     StressedFields,
 )
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.chores import taken_out
+from chaoslab.fleet.chores import Chores, taken_out
 from chaoslab.fleet.stressors import Slowness, Stressor
 
 HARNESS = "harness"
@@ -54,6 +55,9 @@ _LONG_ENOUGH_S = 1.5
 class StressDriver(ABC):
     """Stress on a node by one mechanism."""
 
+    tick_s: ClassVar[float] = _LOOK_S
+    """Interval of the ticks."""
+
     @property
     @abstractmethod
     def mechanism(self) -> str:
@@ -75,7 +79,7 @@ class StressDriver(ABC):
         """Multiply the CPU time by this, because the node's steps show another factor."""
 
     def tick(self) -> None:  # noqa: B027 - most stand by themselves
-        """Called many times a second."""
+        """Called every `tick_s`, on any thread, while no verb is carried out for the node."""
 
     def counts(self) -> StressCounts:
         """Measurements of its own."""
@@ -145,6 +149,7 @@ class _ActiveStress(Generic[LifeT]):
     heard: list[tuple[int, float]] = field(default_factory=list)
     """Reported steps since the last change: their number, and the time of each."""
     is_broken: bool = False
+    tick_due_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -225,28 +230,33 @@ class StressRegistry(Generic[LifeT]):
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(said.step_s)
 
-    def observations(self, lives: Iterable[LifeT] | None) -> list[Observation]:
-        """Observations since the last call; measures all nodes once a second, and steers. None of
-        both without `lives`, in the middle of a verb.
+    def observations(
+        self, lives: Iterable[LifeT], chores: Chores | None = None
+    ) -> list[Observation]:
+        """Observations since the last call; measures all nodes once a second. Chores steer those
+        that are stressed, in place if there are none.
         """
-        if lives is not None:
-            self._look_after(lives)
-        return taken_out(self._observations)
-
-    def _look_after(self, lives: Iterable[LifeT]) -> None:
-        for stress in self._active.values():
-            stress.driver.tick()
-        now_s = self.clock.now_s()
+        chores, now_s = chores or Chores(), self.clock.now_s()
+        for key, stress in tuple(self._active.items()):
+            if now_s >= stress.tick_due_s:
+                chores.begin(key[:1], partial(self._tend, key, stress))
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             for life in lives:
                 self._note_use(life)
-            for key, stress in self._active.items():
-                _steer(stress)
-                if stress.driver.is_broken and not stress.is_broken:
-                    stress.is_broken = True
-                    because = "the stressor ended by itself"
-                    self._say(NodeRelieved(**_about(key, stress), because=because))
+        return taken_out(self._observations)
+
+    def _tend(self, key: tuple[str, str], stress: _ActiveStress[LifeT]) -> None:
+        """Unless it was relieved meanwhile."""
+        stress.tick_due_s = self.clock.now_s() + stress.driver.tick_s
+        if self._active.get(key) is not stress:
+            return
+        stress.driver.tick()
+        _steer(stress)
+        if stress.driver.is_broken and not stress.is_broken:
+            stress.is_broken = True
+            because = "the stressor ended by itself"
+            self._say(NodeRelieved(**_about(key, stress), because=because))
 
     def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _ActiveStress[LifeT]:
         wish = Wish(

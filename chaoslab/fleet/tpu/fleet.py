@@ -2,9 +2,9 @@
 
     poll ─► SliceManager.turn ─► observations of provider and repairs ─┐
          └► RemoteFleet.poll ─► of nodes ─► SliceManager.hear ─────────┴─► run
-    SliceManager ─ make_ready (its thread) ───► code and libraries on the new hosts
-                 ├ take_in_hosts (the fleet's) ► their undo entries, and what starts their agents
-                 └ begin (the fleet's) ────────► rehost: the node's place is there now ─► restart
+    SliceManager ─ make_ready ───► code and libraries on the new hosts      on its threads
+                 ├ take_in_hosts ► their undo entries, and what starts their agents
+                 └ begin ────────► rehost: the node's place is there now ─► restart
 
 Nodes without a slice by the inventory, such as the syncer, are the remote fleet's alone.
 """
@@ -83,8 +83,7 @@ class TpuVmFleet(RemoteFleet, HasSlices):
     def poll(self, until_s: float) -> Sequence[Observation]:
         while True:
             now_s = self._clock.now_s()
-            with self._chores.idle() as is_idle:
-                said = self._slices.turn(now_s) if is_idle else []
+            said = self._slices.turn(now_s)
             seen = super().poll(now_s if said else min(until_s, now_s + _TURN_S))
             self._slices.hear(seen, self._clock.now_s())
             if said or seen or now_s >= until_s:
@@ -117,14 +116,15 @@ class TpuVmFleet(RemoteFleet, HasSlices):
 
     def begin(self, name: str, hosts: Sequence[HostAddress]) -> int:
         """A node that lives stays where it is, if that is one of these hosts; else FleetError,
-        until it is known to be lost.
+        until it is known to be lost. It waits for the verbs of the node.
         """
-        if not self.nodes[name].is_alive:
-            self.rehost(name, hosts)
-        elif self.hosts_of(name)[0] != hosts[0].address:
-            self.lose(name, "its slice was replaced")
-            raise FleetError(f"{name} is still being lost with its former slice")
-        node = super().restart(name)
+        with self._chores.alone([name]):
+            if not self.nodes[name].is_alive:
+                self.rehost(name, hosts)
+            elif self.hosts_of(name)[0] != hosts[0].address:
+                self.lose(name, "its slice was replaced")
+                raise FleetError(f"{name} is still being lost with its former slice")
+            node = super().restart(name)
         if not node.is_alive:
             raise FleetError(f"{name} was started and is dead")
         return node.incarnation

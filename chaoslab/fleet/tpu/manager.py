@@ -3,11 +3,11 @@
     threads: TpuProvider.look, its other calls, hosts made ready ─┬─► turn ─► observations
     the fleet's own reports (steps, exits) ──► hear ──────────────┘     └─► SliceRepair ─► next call
 
-What costs time is done on other threads; all decisions are made in `turn`, on the fleet's own. A
-slice that is lost while no fault holds it is repaired at once; one that a fault took is repaired
-when it is healed. The provider's word alone ends nothing: a node is lost when its hosts do not
-answer, and back when it makes a step. Where hosts are lost and the provider still says for a minute
-that they are up, the slice is repaired all the same.
+What costs time is done on other threads, and `turn` waits for none; it decides, as verbs of the
+fleet do. A slice that is lost while no fault holds it is repaired at once; one that a fault took is
+repaired when it is healed. The provider's word alone ends nothing: a node is lost when its hosts do
+not answer, and back when it makes a step. Where hosts are lost and the provider still says for a
+minute that they are up, the slice is repaired all the same.
 """
 
 import logging
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from threading import RLock
 from typing import Any, Final, Protocol, TypeAlias
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
@@ -55,13 +56,13 @@ class Hosts(Protocol):
         ...
 
     def take_in_hosts(self, name: str, hosts: Sequence[HostAddress]) -> Callable[[], None]:
-        """Open undo entries for hosts that were made ready, on the fleet's thread; returns what
-        starts there what nodes need, on another one. FleetError.
+        """Open undo entries for hosts that were made ready; returns what starts there what nodes
+        need. Another thread may ask. FleetError.
         """
         ...
 
     def begin(self, name: str, hosts: Sequence[HostAddress]) -> int:
-        """Start the node on its hosts, on the fleet's thread; its incarnation. FleetError."""
+        """Start the node on its hosts; its incarnation. Another thread may ask. FleetError."""
         ...
 
     def lose(self, name: str, why: str) -> None:
@@ -90,6 +91,8 @@ class _KeptSlice:
     """Whether that has not ended, as far as its own fleet knows."""
     hosts_lost_s: float | None = None
     """Time at which it ended because its hosts did not answer any more."""
+    early: list[tuple[Observation, float]] = field(default_factory=list)
+    """Heard, and when, of a life whose start is not noted yet."""
 
     @property
     def is_repaired(self) -> bool:
@@ -141,6 +144,7 @@ class SliceManager:
         self._acting: list[_Acting] = []
         self._unsaid: list[Observation] = []
         self._is_over = self._is_refused = self._is_closed = False
+        self._deciding = RLock()
         threads = 1 + 2 * len(self._slices)  # the provider is asked, whatever hosts take
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="slices")
 
@@ -158,7 +162,8 @@ class SliceManager:
     def note_begun(self, name: str, incarnation: int) -> None:
         """Note the start of its node: from now on a loss of its slice is repaired."""
         known = self._slices[name]
-        known.is_alive, known.incarnation, known.hosts_lost_s = True, incarnation, None
+        with self._deciding:
+            known.is_alive, known.incarnation, known.hosts_lost_s = True, incarnation, None
 
     def do(self, act: SliceAct, *names: str) -> None:
         """Do this to the slices of nodes, side by side; now they are under a fault.
@@ -168,17 +173,20 @@ class SliceManager:
         """
         if strangers := [name for name in names if name not in self._slices]:
             raise FleetError(f"{', '.join(strangers)}: no slice, but hosts by the inventory")
-        refused = []
+        refused, before = list[str](), dict[str, tuple[bool, SliceReport | None]]()
+        with self._deciding:  # before a turn can see that a slice is lost
+            for known in map(self._slices.__getitem__, names):
+                before[known.report.node] = known.is_faulted, known.before
+                known.is_faulted, known.before = True, known.report
         asked = [(name, self._pool.submit(self._provider.do, act, name)) for name in names]
         for name, future in asked:
-            known = self._slices[name]
             try:
                 future.result()
             except ProviderError as error:
                 refused.append(f"{name}: {error}")
                 if error.refusal not in _MAY_BE_DONE:
-                    continue
-            known.is_faulted, known.before = True, known.report
+                    known = self._slices[name]
+                    known.is_faulted, known.before = before[name]
         if refused:
             raise FleetError("; ".join(refused))
 
@@ -187,10 +195,11 @@ class SliceManager:
         known = self._slices.get(name)
         if known is None:
             return False
-        if known.is_faulted:
-            known.is_faulted = False
-            self._begin(known, cause, now_s)
-        return known.repair is not None and not known.repair.is_over
+        with self._deciding:
+            if known.is_faulted:
+                known.is_faulted = False
+                self._begin(known, cause, now_s)
+            return known.repair is not None and not known.repair.is_over
 
     def require(self, name: str, now_s: float) -> bool:
         """Whether its node can be started now; if not, its slice is repaired.
@@ -198,13 +207,14 @@ class SliceManager:
         What the provider does not know, the hosts of the slice do: they are tried.
         """
         known = self._slices[name]
-        if known.is_faulted or known.is_repaired:
+        with self._deciding:
+            if known.is_faulted or known.is_repaired:
+                return False
+            if known.report.condition in (Condition.UP, Condition.UNKNOWN):
+                return True
+            if known.incarnation:
+                self._begin(known, known.cause, now_s)
             return False
-        if known.report.condition in (Condition.UP, Condition.UNKNOWN):
-            return True
-        if known.incarnation:
-            self._begin(known, known.cause, now_s)
-        return False
 
     def hear(self, seen: Sequence[Observation], now_s: float) -> None:
         """Note reports and ends of nodes."""
@@ -212,15 +222,23 @@ class SliceManager:
             known, said = self._slices.get(one.source), one.payload
             if known is None or not isinstance(said, LearnerStep | NodeExited):
                 continue  # of a node without a slice
-            if said.incarnation != known.incarnation:
-                continue  # of a former life, told late
-            if isinstance(said, NodeExited):
-                known.is_alive = False
-                known.hosts_lost_s = now_s if said.host_lost else None
-                if known.repair is not None and not said.sent:
-                    known.repair.ended(now_s, f"{one.source} ended on its new slice")
-            elif known.repair is not None:
-                known.repair.stepped(now_s)
+            with self._deciding:
+                self._hear(known, one, said, now_s)
+
+    def _hear(
+        self, known: _KeptSlice, one: Observation, said: LearnerStep | NodeExited, now_s: float
+    ) -> None:
+        if said.incarnation != known.incarnation:
+            if said.incarnation > known.incarnation:
+                known.early.append((one, now_s))
+            return  # else of a former life, told late
+        if isinstance(said, NodeExited):
+            known.is_alive = False
+            known.hosts_lost_s = now_s if said.host_lost else None
+            if known.repair is not None and not said.sent:
+                known.repair.ended(now_s, f"{one.source} ended on its new slice")
+        elif known.repair is not None:
+            known.repair.stepped(now_s)
 
     # ---------------------------------------------------------------- a turn
 
@@ -228,20 +246,24 @@ class SliceManager:
         """Take in what came, do what is due, and say what is new; nothing after `close`."""
         if self._is_closed:
             return []
-        self._look(now_s)
-        acting, self._acting = self._acting, []
-        for one in acting:
-            self._go_on(one, now_s)
-        if not self._is_over and (why := self._provider.why_not()):
-            self._is_over = True
-            _log.warning("%s: a slice that is lost now is not replaced", why)
-        for known in self._slices.values():
-            if known.is_gone(now_s) and not known.is_faulted:
-                self._begin(known, known.cause, now_s)
-            if known.repair is not None:
-                self._advance(known, known.repair, now_s)
-        said, self._unsaid = self._unsaid, []
-        return said
+        with self._deciding:
+            self._look(now_s)
+            acting, self._acting = self._acting, []
+            for one in acting:
+                self._go_on(one, now_s)
+            if not self._is_over and (why := self._provider.why_not()):
+                self._is_over = True
+                _log.warning("%s: a slice that is lost now is not replaced", why)
+            for known in self._slices.values():
+                early, known.early = known.early, []
+                for seen, heard_s in early:
+                    self.hear([seen], heard_s)
+                if known.is_gone(now_s) and not known.is_faulted:
+                    self._begin(known, known.cause, now_s)
+                if known.repair is not None:
+                    self._advance(known, known.repair, now_s)
+            said, self._unsaid = self._unsaid, []
+            return said
 
     def _look(self, now_s: float) -> None:
         """Ask the provider when it is time, and take in what it says. One that refuses knows
@@ -316,8 +338,8 @@ class SliceManager:
             case Step.START:
                 hosts = yield submit(self._provider.hosts, name)
                 yield submit(self._hosts.make_ready, name, hosts)
-                yield submit(self._hosts.take_in_hosts(name, hosts))
-                self.note_begun(name, self._hosts.begin(name, hosts))
+                yield submit((yield submit(self._hosts.take_in_hosts, name, hosts)))
+                self.note_begun(name, (yield submit(self._hosts.begin, name, hosts)))
         return ""
 
     def _go_on(self, one: _Acting, now_s: float) -> None:

@@ -265,19 +265,21 @@ class NetemLinks(LinksByName[ForwardedLink]):
         if how := self.gateway.ended():
             return (f"the gateway ended, and all links with it: {how}",)
         try:
-            found = self.rules.written()
-            is_as_left = self._left in (found, None)
-            if self._left is None:
-                self._left = found
+            with self._changing:
+                found = self.rules.written()
+                is_as_left = self._left in (found, None)
+                if self._left is None:
+                    self._left = found
             self._follow()
         except FleetError as error:
             return (str(error),)
         return () if is_as_left else ("the rules of the gateway were changed by another program",)
 
     def _follow(self) -> None:
-        hosts = {link.upstream.rpartition(":")[0] for link in self._links.values()}
+        links = tuple(self._links.values())
+        hosts = {link.upstream.rpartition(":")[0] for link in links}
         found = {host: self.gateway.locate(host) for host in hosts}
-        for link in self._links.values():
+        for link in links:
             address = found[link.upstream.rpartition(":")[0]]
             if address is not None:
                 link.follow(address)

@@ -120,8 +120,9 @@ class ProxiedLink:
         if seen.is_on == bool(self._refused_by):
             how = "on" if seen.is_on else "off"
             return f"another client switched the link of {self.name} {how}"
-        ours = {toxic.name: toxic for key in self._applied for toxic in self._applied[key]}
-        doubted = {toxic.name for key in self._in_doubt for toxic in self._applied[key]}
+        applied, in_doubt = dict(self._applied), set(self._in_doubt)
+        ours = {toxic.name: toxic for toxics in applied.values() for toxic in toxics}
+        doubted = {toxic.name for key in in_doubt for toxic in applied.get(key, ())}
         return interference(ours, doubted, seen, f"the link of {self.name}")
 
     def _open_undo(self, do: str, injection: str = "") -> None:
@@ -264,7 +265,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
             return (f"the {self.kind} proxy carries no link any more: {host.ended()}",)
         return tuple(
             trouble
-            for link in self._links.values()
+            for link in tuple(self._links.values())
             if (trouble := link.trouble(seen.get(link.proxy)))
         )
 

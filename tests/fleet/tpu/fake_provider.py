@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 from chaoslab.core.errors import FleetError
@@ -11,6 +12,7 @@ from chaoslab.fleet.remote.slices import RepairLimits
 from chaoslab.fleet.tpu.provider import TpuProvider
 from chaoslab.fleet.tpu.states import Condition, ProviderError, Refusal, SliceReport
 from tests.fleet.tpu.conftest import inventory_of
+from tests.waiting import PATIENCE_S
 
 _AFTER = {
     SliceAct.TAKE: Condition.ABSENT,
@@ -35,6 +37,8 @@ class FakeProvider(TpuProvider):
         """By call, such as "request learner-1"."""
         self.after_request = Condition.UP
         self.why = ""
+        self.after_do: Callable[[], object] = lambda: None
+        """Happens before the answer to what was asked of a slice."""
         self._made = 0
 
     def turns(self, name: str, condition: Condition) -> None:
@@ -69,6 +73,7 @@ class FakeProvider(TpuProvider):
             self._require_time()
         self._called(act, node)
         self.turns(node, _AFTER[act])
+        self.after_do()
 
     def why_not(self) -> str:
         return self.why
@@ -95,6 +100,9 @@ class FakeHosts:
         self.begun: list[str] = []
         self.unreachable: set[str] = set()
         """Addresses."""
+        self.may_begin = Event()
+        """Whether starts return."""
+        self.may_begin.set()
 
     def make_ready(self, name: str, hosts: Sequence[HostAddress]) -> None:
         (host,) = hosts
@@ -113,6 +121,7 @@ class FakeHosts:
     def begin(self, name: str, hosts: Sequence[HostAddress]) -> int:
         assert name in self.started, "its agents were started before"
         self.begun.append(name)
+        self.may_begin.wait(PATIENCE_S)
         return 1 + self.begun.count(name)
 
 

@@ -200,6 +200,29 @@ def test_a_slice_is_faulted_unless_it_is_sure_that_nothing_was_done_to_it(
     assert kept.stages() == (["begun"] if is_faulted else [])
 
 
+def test_a_slice_that_is_seen_to_go_before_the_answer_is_under_the_fault(kept: Kept) -> None:
+    def goes() -> None:
+        kept.until(lambda: kept.manager.condition(LOST) is Condition.ABSENT)
+        kept.hears(Kind.NODE_EXITED, incarnation=1, sent=[])
+        kept.until(lambda: True)
+
+    kept.provider.after_do = goes
+    kept.manager.do(SliceAct.TAKE, LOST)
+    assert (kept.stages(), kept.hosts.gone) == ([], [LOST])
+
+
+def test_a_start_that_takes_long_holds_no_turn_up(kept: Kept) -> None:
+    kept.hosts.may_begin.clear()
+    kept.loses(Condition.PREEMPTED)
+    kept.until(lambda: kept.hosts.begun == [LOST])
+    kept.provider.turns(OTHER, Condition.MAINTAINED)
+    kept.until(lambda: kept.manager.condition(OTHER) is Condition.MAINTAINED)
+    assert "trial" not in kept.stages()
+    kept.hears(Kind.LEARNER_STEP, incarnation=2)
+    kept.hosts.may_begin.set()
+    kept.until(kept.has_reached("back"))
+
+
 def test_a_node_that_crashes_on_its_new_slice_uses_up_the_failures(
     make: Callable[..., Kept],
 ) -> None:
