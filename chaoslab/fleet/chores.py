@@ -41,9 +41,10 @@ class Chores:
             return None if self._verbs else self._verbs_begun
 
     @property
-    def are_under_way(self) -> bool:
-        """Whether one is carried out."""
-        return bool(self._chores)
+    def busy(self) -> frozenset[str]:
+        """Names of the nodes at which one is carried out."""
+        with self._changed:
+            return frozenset[str]().union(*self._chores)
 
     @contextmanager
     def acting(self, nodes: Iterable[str]) -> Iterator[None]:

@@ -33,7 +33,7 @@ INITIAL = "initial"
 """Stands for an injection in effects that hold from the start, independent of faults."""
 _LOOK_S = 0.5
 """Interval of the checks of what carries the links."""
-_CARRIER = ":links"
+_CARRIER = "the links"
 """Stands for a node in those checks, of which there is one at a time."""
 
 

@@ -43,7 +43,7 @@ from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.open_injection import OpenInjection, OpenInjections, gather, targets_of
-from chaoslab.run.verbs import LOOK_S, Code, Verbs
+from chaoslab.run.verbs import Code, GivenUp, Verbs
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
 
@@ -146,11 +146,12 @@ class Injector:
             has_acted = True
         return has_acted
 
-    def close(self, because: str, *, beat: Callable[[], object] = lambda: None) -> None:
+    def close(self, because: str, *, wait: Callable[[], object]) -> None:
         """The end: skip what waits, measure what is open, heal it unless it is `for: rest`.
 
         Every injection is tried, those again that could not be healed before; FleetError at the end
-        names those that could not be looked at. Calls `beat` while verbs are under way.
+        names those that could not be looked at. Calls `wait` while verbs are under way; those that
+        are given up are recorded as not healed, and left to the undo log.
         """
         for injection in tuple(self.waiting):
             reason = f"its trigger ({injection.trigger}) did not come: {because}"
@@ -161,10 +162,11 @@ class Injector:
                 self.verbs.begin(self._close(left.popleft(), because, broken))
                 continue
             left.rotate(-1)
-            beat()
             try:
-                self.recorder.read(self.recorder.now_s + LOOK_S)
+                wait()
                 self.verbs.turn()
+            except GivenUp:
+                continue
             except FleetError as error:
                 broken.append(str(error))
         if broken:
@@ -178,6 +180,8 @@ class Injector:
                 await self._measure(one)
             else:
                 await self._heal(one, because=because)
+        except GivenUp:
+            return
         except FleetError as error:
             broken.append(f"{one.injection.id}: evidence could not be collected: {error}")
 
@@ -291,7 +295,7 @@ class Injector:
                     act(injection, self.recorder.fleet)
 
         try:
-            await self.verbs.call(injection.targets, verb, until_s=at_s)
+            await self.verbs.call(injection.targets, verb, what=injection.fault, until_s=at_s)
         except FleetError as error:
             self.recorder.note(FaultFailed(**_about(injection), reason=str(error)))
             await self._heal(one, because="it could not be carried out")
@@ -320,8 +324,9 @@ class Injector:
             refused = list(self._refused(one))
             return refused, [each for still_there in one.still_there for each in still_there()]
 
+        what = f"the heal of {one.injection.fault}"
         try:
-            refused, found = await self.verbs.call(one.injection.targets, verb)
+            refused, found = await self.verbs.call(one.injection.targets, verb, what=what)
         except FleetError as error:
             reason = str(error)
         else:
@@ -397,7 +402,9 @@ class Injector:
 
     async def _probe(self, injection: Injection) -> list[Event]:
         fleet, names = self.recorder.fleet, injection.targets
-        seen = await self.verbs.call(names, lambda: [fleet.probe(name) for name in names])
+        seen = await self.verbs.call(
+            names, lambda: [fleet.probe(name) for name in names], what="a probe"
+        )
         return [self.recorder.take(one) for one in seen]
 
 

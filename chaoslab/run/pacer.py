@@ -123,7 +123,7 @@ class Pacer:
         name, step_s = life[0], self._step_s
         tell = partial(able(self.recorder.fleet, Hookable).tell, name, "pace", step_s=step_s)
         with suppress(FleetError):
-            await self.verbs.call([name], tell)
+            await self.verbs.call([name], tell, what="the step time")
             if step_s == self._step_s:
                 self._told.add(life)
 

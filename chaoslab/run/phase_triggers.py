@@ -105,7 +105,7 @@ class PhaseTriggers:
         """Whether it could be told: it may have died a moment ago, and that is not known yet."""
         tell = partial(able(self.recorder.fleet, Hookable).tell, node, do, **facts)
         try:
-            await self.verbs.call([node], tell)
+            await self.verbs.call([node], tell, what=do)
         except FleetError:
             return False
         return True

@@ -344,6 +344,8 @@ class Run:
             for left in self.heartbeat.residue():  # before the last line: a record ends with it
                 self.recorder.note(read(ResidueFound, left, "residue"))
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
+            if late := self.verbs.late():
+                self.remarks.append(f"{late}; it is left to the undo log and the janitor")
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.run_loop.close()
             for one in (self.files, self.links):

@@ -10,6 +10,7 @@ The only loop of the harness. It never sleeps beyond the next due time and never
 """
 
 import gc
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -44,11 +45,16 @@ from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.run.verbs import LOOK_S
 from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat, Silence
 
+_log = logging.getLogger(__name__)
 SAMPLE_S = 1.0
 _SOON_S = 0.2
 """This long before something is due the harness prepares it, and sees to it that it gets a core."""
 _URGENT_S = 0.05
 """This long before it nothing else is begun that could take long."""
+_TELL_S = 5.0
+"""Interval in which a run that ends tells for which verb it waits."""
+_HURRIED_S = 1.0
+"""Longest wait for a verb after another interrupt."""
 _ORDINARY = nullcontext()
 """The priority that the harness has anyway."""
 
@@ -143,8 +149,24 @@ class RunLoop:
             self._end_if_due()
 
     def close_faults(self, because: str) -> None:
-        """End all faults, see `Injector.close`, while the janitor hears that the harness lives."""
-        self.injector.close(because, beat=self._heard)
+        """End all faults, see `Injector.close`, while the janitor hears that the harness lives.
+
+        A verb that takes long is told of, and given up after `LEAVE_S`, or by another interrupt.
+        """
+        verbs, asked, told_s = self.injector.verbs, self.interrupts.count, [self.recorder.now_s]
+        verbs.leave()
+
+        def wait() -> None:
+            self._heard()
+            if self.interrupts.count > asked:
+                verbs.leave(within_s=_HURRIED_S)
+            if self.recorder.now_s >= told_s[-1] + _TELL_S and verbs.awaited:
+                told_s.append(self.recorder.now_s)
+                again = "again " if asked else ""
+                _log.warning("waiting for %s; Ctrl-C %sends now", verbs.awaited, again)
+            self.recorder.read(self.recorder.now_s + LOOK_S)
+
+        self.injector.close(because, wait=wait)
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
@@ -154,7 +176,7 @@ class RunLoop:
         """Whether a node could be sent a signal; if not, the record says why, once."""
         send = partial(self.recorder.fleet.signal, name, signal=signal)
         try:
-            await self.injector.verbs.call([name], send)
+            await self.injector.verbs.call([name], send, what=signal)
         except FleetError as error:
             failure = (name, signal, str(error))
             if failure not in self._not_sent:
@@ -178,15 +200,16 @@ class RunLoop:
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends, or for a second interrupt."""
         self._hear_out()
+        verbs = self.injector.verbs
         for name in self._progress.alive():
             # where it cannot be sent, leaving the fleet ends the node
-            self.injector.verbs.begin(self._signal(name, signal))
+            verbs.begin(self._signal(name, signal))
         until_s = self.recorder.now_s + within_s
-        while self._progress.alive() and self.recorder.now_s < until_s:
+        while set(self._progress.alive()) - verbs.left.keys() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:
                 return
             self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
-            self.injector.verbs.turn()
+            verbs.turn()
 
     async def _signal(self, name: str, signal: str) -> None:
         await self.signal(name, signal)

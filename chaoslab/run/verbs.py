@@ -7,13 +7,15 @@
 
 Code that calls verbs is a coroutine, so it reads as a sequence of calls. At most one verb is under
 way for each node: what is due for a node in `busy` is left until that has returned. Where verbs
-take no time (`verb_s` is 0), as in a simulation, they are called in place.
+take no time (`verb_s` is 0), as in a simulation, they are called in place. A run that ends waits
+for a verb `LEAVE_S` at most, and then calls none for its nodes any more (`leave`).
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from math import inf
 from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import Any, Final, Self, TypeAlias, TypeVar
@@ -28,18 +30,27 @@ Code: TypeAlias = Coroutine["_Pending", None, None]
 _Job: TypeAlias = "tuple[Future[Any], AbstractContextManager[None], Callable[[], Any]]"
 LOOK_S: Final = 0.01
 """Interval of the looks whether verbs have returned, while some are under way."""
+LEAVE_S: Final = 20.0
+"""Longest wait of a run that ends for a verb."""
 _MOMENT_S: Final = 0.005
 """The loop lets a verb have this long before it turns to something else."""
+
+
+class GivenUp(FleetError):
+    """A run that ends does not wait for a verb, or does not call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Pending:
     """A verb that has not returned."""
 
+    what: str
     names: frozenset[str]
     done: "Future[Any]"
-    late_s: float
-    """When it is given up."""
+    begun_s: float
+
+    def __str__(self) -> str:
+        return f"{self.what} on {', '.join(sorted(self.names))}"
 
     def __await__(self) -> Generator["_Pending", None, None]:
         yield self
@@ -59,6 +70,12 @@ class Verbs:
     """With what waits for it."""
     _late: list[_Pending] = field(default_factory=list)
     """Given up, and not returned yet."""
+    _leaves_s: float = inf
+    """Since when the run ends."""
+    _leave_s: float = LEAVE_S
+    """Longest wait for a verb since then."""
+    left: dict[str, str] = field(default_factory=dict)
+    """Nodes for which none is called any more, and why."""
     _jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)
     _idle: Semaphore = field(default_factory=lambda: Semaphore(0))
     _workers: int = 0
@@ -71,11 +88,13 @@ class Verbs:
 
     def __exit__(self, *_: object) -> None:
         """What is still under way fails, and its worker ends when it has returned."""
-        self._is_over = True
-        while self._pending:
-            self.begin(self._pending.popitem()[1], FleetError("the run is over"))
-        for _number in range(self._workers):
-            self._jobs.put(None)
+        self._is_over, self._leaves_s = True, self.clock.now_s()
+        try:
+            while self._pending:
+                self._give_up(next(iter(self._pending)))
+        finally:
+            for _number in range(self._workers):
+                self._jobs.put(None)
 
     @property
     def are_pending(self) -> bool:
@@ -87,11 +106,42 @@ class Verbs:
         """Names of the nodes for which a verb is under way."""
         return frozenset[str]().union(*(one.names for one in self._pending))
 
-    def late(self, names: Iterable[str]) -> str:
-        """Which of these nodes a verb was given up for that may still take effect; empty: none."""
+    def late(self, names: Iterable[str] | None = None) -> str:
+        """Which verbs were given up for these nodes, or any, and may still take effect; empty: none
+        was.
+        """
+        nodes = None if names is None else set(names)
         self._late = [one for one in self._late if not one.done.done()]
-        found = sorted(set(names) & set[str]().union(*(one.names for one in self._late)))
-        return f"a verb for {', '.join(found)} has not returned yet" if found else ""
+        late = [str(one) for one in self._late if nodes is None or one.names & nodes]
+        return f"{'; '.join(late)}: not returned yet" if late else ""
+
+    @property
+    def awaited(self) -> str:
+        """The verb that is under way for the longest time, and how long; empty without any."""
+        first = next(iter(self._pending), None)
+        return f"{first}, {self.clock.now_s() - first.begun_s:.0f} s" if first else ""
+
+    def leave(self, *, within_s: float = LEAVE_S) -> None:
+        """The run ends: a verb has so long from now on, and if it takes longer, none is called for
+        its nodes any more.
+        """
+        self._leaves_s = min(self._leaves_s, self.clock.now_s())
+        self._leave_s = min(self._leave_s, within_s)
+
+    def _is_late(self, one: _Pending) -> bool:
+        leave_s = max(one.begun_s, self._leaves_s) + self._leave_s
+        return self.clock.now_s() >= min(one.begun_s + self.fleet.verb_s, leave_s)
+
+    def _give_up(self, one: _Pending) -> None:
+        code, waited_s = self._pending.pop(one), self.clock.now_s() - one.begun_s
+        self._late.append(one)
+        said = f"{one}: no return within {waited_s:.0f} s"
+        if self._leaves_s == inf:
+            self.begin(code, FleetError(said))
+            return
+        said += ", and the run ends"
+        self.left |= dict.fromkeys(one.names, said)
+        self.begin(code, GivenUp(said))
 
     def begin(self, code: Code, error: FleetError | None = None) -> None:
         """Run code that calls verbs, up to the first one that takes more than a moment; with an
@@ -103,34 +153,35 @@ class Verbs:
 
     def turn(self) -> bool:
         """Go on with the code whose verb has returned or is given up; whether there was any."""
-        now_s = self.clock.now_s()
-        ready = [one for one in self._pending if one.done.done() or now_s >= one.late_s]
+        ready = [one for one in self._pending if one.done.done() or self._is_late(one)]
         for one in ready:
-            code, late = self._pending.pop(one), None
-            if not one.done.done():
-                self._late.append(one)
-                late = FleetError(f"no return within {self.fleet.verb_s:g} s")
-            self.begin(code, late)
+            if one.done.done():
+                self.begin(self._pending.pop(one))
+            else:
+                self._give_up(one)
         return bool(ready)
 
-    async def call(self, names: Iterable[str], verb: Callable[[], T], *, until_s: float = 0.0) -> T:
+    async def call(
+        self, names: Iterable[str], verb: Callable[[], T], *, what: str, until_s: float = 0.0
+    ) -> T:
         """Call a verb for these nodes and wait for its result; its own error, or FleetError.
 
-        It is known that it will not return before the clock shows `until_s`.
+        It is known that it will not return before the clock shows `until_s`. `what` names it.
         """
+        nodes, now_s = frozenset(names), self.clock.now_s()
         if self._is_over:
-            raise FleetError("the run is over")
+            raise GivenUp("the run is over")
+        if left := sorted(self.left.keys() & nodes):
+            raise GivenUp(self.left[left[0]])
         if not self.fleet.verb_s:
             return verb()
-        nodes, now_s = frozenset(names), self.clock.now_s()
         if isinstance(self.fleet, HasChores):
             done = self._handed_over(verb, self.fleet.acting(nodes))
         else:
             done = self._handed_over(verb, nullcontext())
         wait([done], timeout=max(0.0, until_s - now_s) + _MOMENT_S)
         if not done.done():
-            late_s = now_s + self.fleet.verb_s
-            await _Pending(names=nodes, done=done, late_s=late_s)
+            await _Pending(what=what, names=nodes, done=done, begun_s=max(now_s, until_s))
         return done.result()
 
     def _handed_over(

@@ -214,7 +214,7 @@ class WaitingInjections:
             return injection, None
         try:
             find = partial(fault.all_hit, injection, self.recorder.fleet)
-            hit = await self.verbs.call(injection.targets, find)
+            hit = await self.verbs.call(injection.targets, find, what="the search for others")
         except FleetError as error:
             return injection, Forbidden(Obstacle.PLACEMENT, str(error))
         if set(hit) == set(injection.targets):
@@ -273,7 +273,7 @@ class WaitingInjections:
             return still_there
 
         try:
-            still_there = await self.verbs.call(injection.targets, verb)
+            still_there = await self.verbs.call(injection.targets, verb, what="preparation")
         except FleetError:  # the same
             return
         if injection.id in self._prepared:
@@ -285,4 +285,4 @@ class WaitingInjections:
         fault = fault_of(injection)
         if isinstance(fault, PreparesTargets):
             undo = partial(fault.unprepare, injection, self.recorder.fleet)
-            await self.verbs.call(injection.targets, undo)
+            await self.verbs.call(injection.targets, undo, what="the end of preparation")

@@ -49,7 +49,7 @@ def test_without_workers_a_chore_is_done_in_place(chores: Chores) -> None:
     done = list[str]()
     chores.begin(["a"], lambda: done.append("a"))
     assert done == ["a"]
-    assert not chores.are_under_way
+    assert not chores.busy
 
 
 def test_a_chore_is_left_while_a_verb_or_a_chore_is_at_its_node(
@@ -60,7 +60,7 @@ def test_a_chore_is_left_while_a_verb_or_a_chore_is_at_its_node(
         chores.begin(["b", "c"], lambda: done.append("left"))
         chores.begin(["c"], lambda: done.append("c"))
     chores.begin(["c", "d"], lambda: done.append("left"))
-    assert chores.are_under_way
+    assert chores.busy == {"c"}
     later.do_all()
     chores.begin(["b", "c"], lambda: done.append("bc"))
     later.do_all()

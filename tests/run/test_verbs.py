@@ -8,16 +8,19 @@ from threading import Event
 
 import pytest
 
-from chaoslab.core.errors import FleetError
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.verdict import judge
+from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.payloads import PhaseEntered
 from chaoslab.fleet.chores import Chores, Workers
 from chaoslab.plan.model import FaultPlan, Stop, Trigger
 from chaoslab.record.history import History
-from chaoslab.run.verbs import Verbs, _Pending
+from chaoslab.run.verbs import LEAVE_S, Verbs, _Pending
 from chaoslab.undo.heartbeat import STALL_S, Heartbeat, Silence
 from tests.contracts.no_fleet import NoFleet
-from tests.stage import HALF, PLAN, Stage, ending
+from tests.stage import HALF, PLAN, Stage, ending, the
 from tests.virtual_clock import VirtualClock
 
 SLOW = replace(HALF, targets=("learner-1",), trigger=Trigger(time_s=9.0))
@@ -64,6 +67,9 @@ class SlowStage(Stage):
         self.beats_s.append(self.clock.now_s())
         silent_s = self.beats_s[-1] - self.beats_s[-2]
         return Silence(for_s=silent_s, undone=()) if silent_s >= STALL_S else None
+
+    def interrupt(self) -> None:
+        self.interrupts.count += 1
 
     def execute(self) -> History:
         try:
@@ -144,6 +150,42 @@ def test_settling_ends_although_a_heal_is_tried_again_and_again(tmp_path: Path) 
     assert history.faults[0].healed is None
 
 
+@pytest.mark.parametrize(
+    ("interrupts_s", "ends_s"), [((10.0,), 10.0 + LEAVE_S), ((10.0, 15.0), 15.0)]
+)
+def test_a_run_that_ends_gives_a_hung_verb_a_bounded_time(
+    tmp_path: Path,
+    interrupts_s: Sequence[float],
+    ends_s: float,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = SlowStage(tmp_path, "kill", for_s=FOREVER, verb_s=300.0)
+    for time_s in interrupts_s:
+        stage.fleet.at(time_s, stage.interrupt)
+    history = stage.execute()
+    outcome, reason = ending(history)
+    assert outcome == "interrupted"
+    assert history.faults[0].failed.time_s == pytest.approx(ends_s, abs=0.1)
+    assert history.end_s < ends_s + 5.0
+    assert all("process.kill on learner-1" in said for said in (reason, caplog.text))
+    assert len(history.of(Kind.FAULT_HEAL_FAILED)) == 1
+    verdict = judge(history, (Rejoin(),))
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.INTERRUPTED)
+    assert not stage.fleet.alive
+
+
+def test_a_heal_that_hangs_at_the_end_leaves_the_other_faults_healed(tmp_path: Path) -> None:
+    stage = SlowStage(tmp_path, "restart", for_s=FOREVER, verb_s=300.0)
+    stage.fleet.at(14.5, stage.interrupt)
+    history = stage.execute()
+    slow, other = history.faults
+    assert (slow.healed, other.healed is not None) == (None, True)
+    assert other.healed.time_s < 15.0
+    assert "the heal of process.kill" in the(history, Kind.FAULT_HEAL_FAILED).payload.reason
+    assert history.end_s < 14.5 + LEAVE_S + 5.0
+    assert judge(history, ()).outcome is Outcome.UNKNOWN
+
+
 class ChoreStage(Stage):
     """`poll` finds a chore of learner-1 due, which takes 20 s of the virtual clock; no verb takes
     time but those that wait for it.
@@ -193,7 +235,7 @@ def test_an_error_of_a_verb_is_raised_where_it_was_called() -> None:
 
     async def code(verbs: Verbs) -> None:
         try:
-            await verbs.call(["learner-0"], lambda: fleet.restart("learner-9"))
+            await verbs.call(["learner-0"], lambda: fleet.restart("learner-9"), what="it")
         except KeyError as error:
             said.append(str(error))
 
@@ -213,7 +255,7 @@ def test_what_is_under_way_at_the_end_fails() -> None:
     async def code(verbs: Verbs) -> None:
         for _ in range(2):
             try:
-                await verbs.call(["learner-0"], returns.wait)
+                await verbs.call(["learner-0"], returns.wait, what="it")
             except FleetError as error:
                 said.append(str(error))
 

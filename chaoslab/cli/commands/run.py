@@ -79,8 +79,9 @@ def command(  # noqa: PLR0913  # one for each group of options
     """Run a fault plan and judge the result.
 
     PLAN is a path or the name of an included plan. Progress is written to stderr, the verdict to
-    stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130. A
-    reader of stdout or stderr that goes away (`| head -1`) changes nothing.
+    stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130;
+    another one leaves what does not answer to the janitor. A reader of stdout or stderr that goes
+    away (`| head -1`) changes nothing.
 
     --notify, --metrics and --otlp tell others; they cannot delay or fail the run.
 

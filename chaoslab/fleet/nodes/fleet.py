@@ -174,9 +174,16 @@ class NodeFleet(
                 remaining.append(str(refusal))
 
         with ExitStack() as steps:
-            for step in reversed(self._leaving):
+            for step in reversed((self._end_chores, *self._leaving)):
                 steps.callback(attempt, step)
         say_what_remains(remaining, error, self._troubles)
+
+    def _end_chores(self) -> list[str]:
+        """Wait for those under way; returns where one goes on, and may start a node yet."""
+        deadline = time.monotonic() + self.end_s_max
+        while (busy := self._chores.busy) and time.monotonic() < deadline:
+            self._wait(_BLINK_S)
+        return [f"a chore of {name}" for name in sorted(busy)]
 
     def _close_links(self) -> None:
         self._node_links.made_by.__exit__(None, None, None)
@@ -358,7 +365,7 @@ class NodeFleet(
         waits = self._is_open and until_s > self._place.clock.now_s()
         while self._is_open and not self._observed and not (waits and self._troubles):
             left_s = until_s - self._place.clock.now_s()
-            most_s = _BLINK_S if self._chores.are_under_way else left_s
+            most_s = _BLINK_S if self._chores.busy else left_s
             with self._waiting:
                 self._wait(max(0.0, min(left_s, most_s)))
             self._troubles += self._chores.failed()
