@@ -348,10 +348,14 @@ class Injector:
         """Heal its targets, each by itself if they cannot be healed together, so that one keeps no
         other away; gives the reasons of those that cannot be healed.
         """
+        targets = one.injection.targets
         try:
             one.fault.heal(one.injection, self.recorder.fleet)
-        except FleetError:
-            for name in one.injection.targets:
+        except FleetError as error:
+            if len(targets) == 1:
+                yield str(error)
+                return
+            for name in targets:
                 try:
                     one.fault.heal(replace(one.injection, targets=(name,)), self.recorder.fleet)
                 except FleetError as error:

@@ -89,6 +89,14 @@ def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path)
     assert finding.culprits == ("injection-0",)
 
 
+def test_a_refused_heal_of_one_target_is_tried_once_at_a_time(tmp_path: Path) -> None:
+    troubles = Troubles(refuses=frozenset({REFUSED}))
+    stage = Stage(tmp_path, [replace(HALF, targets=("learner-1",))], troubles=troubles)
+    stage.execute()
+    tried_s = [at_s for at_s, verb, name in stage.fleet.calls if (verb, name) == REFUSED][:6]
+    assert len(set(tried_s)) == 6
+
+
 def test_what_was_out_of_reach_until_the_end_is_on_record(tmp_path: Path) -> None:
     stage, stalled = Stage(tmp_path, [HALF]), HarnessStalled(silent_s=20.0, since_s=1.0, host="far")
     told = [Observation.of("harness", stalled)]
