@@ -106,7 +106,9 @@ class RunLoop:
     ) -> bool:
         """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended.
 
-        The end of training ends the wait, too, unless it `outlasts_training`.
+        The end of training ends the wait, too, unless it `outlasts_training`. Each turn waits for
+        news or for what is due, and does that; if it is urgent, it waits for that alone, and keeps
+        the priority meanwhile.
         """
 
         def is_over() -> bool:
@@ -115,32 +117,34 @@ class RunLoop:
         until_s = self.recorder.now_s + within_s
         try:
             while not is_over():
-                if self.recorder.now_s >= until_s:
+                now_s, next_s = self.recorder.now_s, self.injector.next_time_s
+                if now_s >= until_s:
                     return False
-                self._turn(until_s, is_over)
+                is_urgent = now_s >= next_s - _URGENT_S
+                self._defer_observers(is_urgent=is_urgent)
+                with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
+                    self.injector.waiting.prepare(within_s=_SOON_S)
+                    wake_s = min(until_s, next_s if is_urgent else self._wake_s(next_s))
+                    has_acted, is_waiting = False, True
+                    while is_waiting:
+                        self.recorder.read(wake_s, leave_s=next_s)
+                        self._do_orders()
+                        has_acted = self.injector.act()
+                        self._beat()
+                        is_early = is_urgent and self.recorder.now_s < wake_s
+                        is_waiting = is_early and not (has_acted or is_over())
+                self._look_around(has_acted=has_acted, is_urgent=is_urgent)
             return True
         finally:
             self._defer_observers(is_urgent=False)
 
-    def _turn(self, until_s: float, is_over: Callable[[], bool]) -> None:
-        """Wait for news or for what is due, and do that; if it is urgent, wait for it alone, and
-        keep the priority meanwhile.
-        """
-        now_s, next_s = self.recorder.now_s, self.injector.next_time_s
-        is_urgent = now_s >= next_s - _URGENT_S
-        self._defer_observers(is_urgent=is_urgent)
-        with realtime_priority() if now_s >= next_s - _SOON_S else _ORDINARY:
-            self.injector.waiting.prepare(within_s=_SOON_S)
-            wake_s = min(until_s, next_s if is_urgent else self._wake_s(next_s))
-            has_acted, is_waiting = False, True
-            while is_waiting:
-                self.recorder.read(wake_s, leave_s=next_s)
-                if self._operators is not None and (reason := self._operators.act()):
-                    self._abort("an operator", reason)
-                has_acted = self.injector.act()
-                self._beat()
-                is_early = is_urgent and self.recorder.now_s < wake_s
-                is_waiting = is_early and not (has_acted or is_over())
+    def _do_orders(self) -> None:
+        """Orders of the operators of a game-day."""
+        if self._operators is not None and (reason := self._operators.act()):
+            self._abort("an operator", reason)
+
+    def _look_around(self, *, has_acted: bool, is_urgent: bool) -> None:
+        """What each turn does besides, unless something is urgent. Raises Ended."""
         if has_acted:
             self.recorder.drain()  # what it started and ended counts from now on
         if has_acted or not is_urgent:

@@ -83,7 +83,7 @@ class Verbs:
 
     def __enter__(self) -> Self:
         if isinstance(self.fleet, HasChores):
-            self.fleet.use_workers(lambda _nodes, chore: self._handed_over(chore, nullcontext()))
+            self.fleet.use_workers(self._do_chore)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -175,25 +175,25 @@ class Verbs:
             raise GivenUp(self.left[left[0]])
         if not self.fleet.verb_s:
             return verb()
-        if isinstance(self.fleet, HasChores):
-            done = self._handed_over(verb, self.fleet.acting(nodes))
-        else:
-            done = self._handed_over(verb, nullcontext())
+        done, chores = Future[T](), self.fleet if isinstance(self.fleet, HasChores) else None
+        self._hire()
+        self._jobs.put((done, chores.acting(nodes) if chores else nullcontext(), verb))
         wait([done], timeout=max(0.0, until_s - now_s) + _MOMENT_S)
         if not done.done():
             await _Pending(what=what, names=nodes, done=done, begun_s=max(now_s, until_s))
         return done.result()
 
-    def _handed_over(
-        self, work: Callable[[], T], context: AbstractContextManager[None]
-    ) -> "Future[T]":
-        """It will be done by a worker."""
-        done = Future[T]()
+    def _do_chore(self, _nodes: frozenset[str], chore: Callable[[], object]) -> "Future[object]":
+        done = Future[object]()
+        self._hire()
+        self._jobs.put((done, nullcontext(), chore))
+        return done
+
+    def _hire(self) -> None:
+        """A worker for the next job: one that is idle, or another."""
         if not self._idle.acquire(blocking=False):
             self._workers += 1
             Thread(target=self._work, name="verb", daemon=True).start()
-        self._jobs.put((done, context, work))
-        return done
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
