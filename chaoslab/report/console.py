@@ -195,14 +195,14 @@ def _headline(story: RunStory) -> str:
 
 def _counts(story: RunStory) -> str:
     """Number of learners in each state; empty before they were first counted."""
-    compiling = story.compiling
+    compiling = story.nodes.compiling
     shown = [f"{name} {number}" for name, number in story.counts.items() if number or not compiling]
     return ", ".join([*shown, *([f"compiling {compiling}"] if compiling else [])])
 
 
 def _progress(story: RunStory) -> str:
     """Progress of the run, in one line of a log; what does not fit is left out, the last first."""
-    rounds, compiling, stepping = story.rounds, story.compiling, story.counts.get("stepping")
+    rounds, compiling, stepping = story.rounds, story.nodes.compiling, story.counts.get("stepping")
     parts = [plural(rounds.merged, "round")]
     if story.unreadable:
         parts.append(f"{story.unreadable} unreadable events")
@@ -245,7 +245,7 @@ def _lanes(story: RunStory, width: int) -> Table:
                   "last merged" if is_wide else "last\nmerged"):  # fmt: skip
         table.add_column(title, justify="right", min_width=least, no_wrap=True)
     table.add_column("under", overflow="fold")
-    for lane in story.learners:
+    for lane in story.nodes.learners:
         under = ", ".join(bar.fault for bar in story.faults_on(lane.name))
         table.add_row(*_cells(lane, story.now_s), Text(under, style="magenta"))
     return table

@@ -95,7 +95,7 @@ class Metrics:
             case RoundMerged():
                 self._rounds.inc()
             case NodeExited() as said:
-                node = self._story.nodes.get(said.node)
+                node = self._story.nodes.by_name.get(said.node)
                 self._exits.labels(node.role if node else "unknown").inc()
             case FaultInjected() as said:
                 self._injected.labels(said.fault).inc()
@@ -148,7 +148,7 @@ class Metrics:
             ("learner_loss", "Training loss at its last report", "loss"),
             ("learner_incarnation", "Number of its process", "incarnation"),
         ):
-            found = [((one.name,), getattr(one, field)) for one in self._story.learners]
+            found = [((one.name,), getattr(one, field)) for one in self._story.nodes.learners]
             known = [(labels, value) for labels, value in found if value is not None]
             yield _gauge(name, about, ("learner",), known)
 
@@ -165,7 +165,9 @@ class Metrics:
         broken = [((one.spec, one.fault, name), 1.0) for one in is_open for name in one.targets]
         labels = ("spec", "fault", "target")
         yield _gauge("fault_open", "1 while a fault is not healed", labels, broken)
-        held = [] if self._story.outcome else [((spec,), 1.0) for spec in self._story.held]
+        held = (
+            [] if self._story.outcome else [((spec,), 1.0) for spec in self._story.decisions.held]
+        )
         yield _gauge("fault_held", "1 while a fault waits for an operator", ("spec",), held)
 
 

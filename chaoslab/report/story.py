@@ -1,7 +1,7 @@
 """Story of a run: the one fold of its events, which every report reads, during the run and after.
 
-    Event ─► RunStory.see ─► nodes (what each does, did, and in which process) · faults · links
-                      ├─► rounds · counts · phases · progress · what operators decided
+    Event ─► RunStory.see ─► nodes (`story_nodes`) · faults · links · what operators decided
+                      ├─► rounds · counts · phases · progress
                       ├─► samples: curves over time, of a finished record only
                       └─► the sentences that this event is worth
 
@@ -15,21 +15,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from chaoslab.core import payloads
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
-from chaoslab.core.payloads import Action, Obstacle
-from chaoslab.core.protocol import LeaveReason
+from chaoslab.core.events import Event, Kind, MalformedEvent
 from chaoslab.core.units import delay
 from chaoslab.plan.model import Stop
 from chaoslab.report.samples import COUNTS, Samples
 from chaoslab.report.sentences import Sentence, Tone, describe, is_notable, seconds
+from chaoslab.report.story_nodes import Nodes
 from chaoslab.report.story_parts import (
     LAUNCHER,
-    LEARNER,
-    SYNCER,
     Baseline,
+    Decisions,
     Fault,
     Link,
-    Node,
     Rounds,
     State,
 )
@@ -37,14 +34,6 @@ from chaoslab.report.story_parts import (
 _SENTENCES_KEPT = 64
 _END_MOST_S = 1e9
 """No run lasts for thirty years."""
-_DECISIONS = frozenset({Action.GO, Action.SKIP})
-_SYNCER_STATES: Mapping[Kind, State] = {
-    Kind.SYNCER_READY: State.SERVING,
-    Kind.SYNCER_BLOCKED: State.BLOCKED,
-    Kind.SYNCER_FREED: State.SERVING,
-    Kind.SYNCER_STOPPED: State.ENDED,
-}
-_ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
 
 
 class RunStory:
@@ -76,8 +65,8 @@ class RunStory:
         """Time at which the syncer said that training has ended."""
         self.outcome = ""
         """Outcome of the run; empty while it goes on."""
-        self.nodes: dict[str, Node] = {}
         self.faults: dict[str, Fault] = {}
+        self.nodes = Nodes(self.faults)
         self._returning: dict[str, list[Fault]] = {}
         """By learner that a fault took away: the healed ones since which nothing was merged."""
         self.links = defaultdict[str, Link](Link)
@@ -85,12 +74,7 @@ class RunStory:
         self.merges: dict[int, Event[payloads.RoundMerged]] = {}
         """Of a whole record, by round; one that a syncer restates does not count."""
         self.counts: Mapping[str, int] = {}
-        self.held: dict[str, Mapping[str, Json]] = {}
-        """Waiting faults by entry of the plan: trigger, targets and injections."""
-        self.decided: set[str] = set()
-        """Entries of the plan that wait no more."""
-        self.skipped: dict[str, str] = {}
-        """Why each skipped fault was left out, by entry of the plan."""
+        self.decisions = Decisions()
         self.sentences.clear()
 
     @classmethod
@@ -161,24 +145,9 @@ class RunStory:
             return self.phase
         if any(one.is_open for one in self.faults.values()):
             return "fault active"
-        if self.held:
+        if self.decisions.held:
             return "waits for a decision"
         return "victims come back" if self._returning else "no fault active"
-
-    @property
-    def learners(self) -> tuple[Node, ...]:
-        """All of them, those in reserve too."""
-        return tuple(node for node in self.nodes.values() if node.role == LEARNER)
-
-    @property
-    def compiling(self) -> int:
-        """Number of learners that compile their steps, or wait for another that does."""
-        return sum(one.state is State.COMPILING for one in self.learners)
-
-    @property
-    def syncer(self) -> Node | None:
-        """The syncer; None before it was started."""
-        return next((node for node in self.nodes.values() if node.role == SYNCER), None)
 
     @property
     def victims(self) -> frozenset[str]:
@@ -190,7 +159,7 @@ class RunStory:
         """Share of the way to whichever stop rule is nearest; None without a countable rule."""
         if self.stop is None:
             return None
-        furthest_step = max((node.step or 0 for node in self.nodes.values()), default=0)
+        furthest_step = max((node.step or 0 for node in self.nodes.by_name.values()), default=0)
         shares = [
             reached / goal
             for reached, goal in (
@@ -211,21 +180,14 @@ class RunStory:
         """Learners that a fault takes away: all of them if they have a launcher, which ends the
         others.
         """
-        has_launcher = any(node.role == LAUNCHER for node in self.nodes.values())
-        return [one.name for one in self.learners if has_launcher or one.name in fault.targets]
-
-    def _way_back_s(self, node: Node, time_s: float) -> float:
-        """Beginning of the heal that brings a learner back; now, without such a heal."""
-        heals_s = [
-            one.healing_s
-            for one in self.faults.values()
-            if node.name in one.targets and one.healing_s is not None
+        has_launcher = any(node.role == LAUNCHER for node in self.nodes.by_name.values())
+        return [
+            one.name for one in self.nodes.learners if has_launcher or one.name in fault.targets
         ]
-        return max((s for s in heals_s if s >= node.gone_s), default=time_s)
 
     def _settled(self, said: Sentence) -> Sentence:
         """`everything` is not all, as long as a learner is away, by plan or unasked."""
-        away = [one.name for one in self.learners if one.state in {State.DEAD, State.LEFT}]
+        away = [one.name for one in self.nodes.learners if one.state in {State.DEAD, State.LEFT}]
         kept = {name for one in self.faults.values() if one.keeps_away for name in one.targets}
         by_plan = [name for name in away if name in kept]
         unasked = [name for name in away if name not in kept]
@@ -244,16 +206,13 @@ class RunStory:
         self._begin()
         self.now_s = self.end_s = event.time_s
         self.plan, self.seed, self.fleet = said.plan, said.seed, said.fleet
-        for name in said.learners:
-            self._node(name).enter(State.WAITING, event.time_s)
-        for name in said.reserve:
-            self._node(name).is_new = True
-            self._node(name).enter(State.RESERVE, event.time_s)
+        self.nodes.enlist(event)
         self.algorithm, self.version = said.algorithm, said.version
         self.who, self.counted = said.who, said.counted
 
     def _phase(self, event: Event[payloads.PhaseEntered]) -> None:
         self.phases.append((event.time_s, event.payload.phase))
+        self.nodes.phase = event.payload.phase
 
     def _baseline(self, event: Event[payloads.BaselineMeasured]) -> None:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
@@ -266,105 +225,20 @@ class RunStory:
     def _counts(self, event: Event[payloads.CountsSampled]) -> None:
         self.counts = {name: getattr(event.payload, name) for name in COUNTS}
 
-    # ---------------------------------------------------------------- nodes
-
-    def _node(self, name: str, role: str = LEARNER) -> Node:
-        return self.nodes.setdefault(name, Node(name=name, role=role))
-
-    def _node_started(self, event: Event[payloads.NodeStarted]) -> None:
-        said = event.payload
-        node = self._node(said.node, said.role)
-        node.begin_life(event)
-        if node.is_new:
-            node.back_s = event.time_s
-            node.enter(State.JOINING, event.time_s)
-            return
-        is_first = node.incarnation <= 1 or node.role != LEARNER
-        node.back_s = None if is_first else self._way_back_s(node, event.time_s)
-        node.enter(State.STARTING if is_first else State.REJOINING, event.time_s)
-
-    def _node_exited(self, event: Event[payloads.NodeExited]) -> None:
-        node = self.nodes.get(event.payload.node)
-        if node is None:
-            return
-        node.end_life(event)
-        if self.phase in {"stop", "evaluate"}:
-            node.enter(State.ENDED, event.time_s)
-        elif node.state is not State.LEFT:
-            node.enter(State.DEAD, event.time_s)
-
-    def _node_probed(self, event: Event[payloads.NodeProbed]) -> None:
-        node = self.nodes.get(event.payload.node)
-        if node is not None and event.payload.state == "T":
-            node.step_s = None
-            node.enter(State.PAUSED, event.time_s)
-
-    def _learner_started(self, event: Event[payloads.LearnerStarted]) -> None:
-        self._turn(event.payload.learner, State.STARTING, State.COMPILING, event.time_s)
-
-    def _compiled(self, event: Event[payloads.LearnerCompiled]) -> None:
-        self._turn(event.payload.learner, State.COMPILING, State.STARTING, event.time_s)
-
-    def _turn(self, name: str, before: State, after: State, time_s: float) -> None:
-        node = self.nodes.get(name)
-        if node is not None and node.state is before:
-            node.enter(after, time_s)
-
-    def _step(self, event: Event[payloads.LearnerStep]) -> None:
-        if (node := self.nodes.get(event.payload.learner)) is not None:
-            node.take_step(event)
-
-    def _joined(self, event: Event[payloads.MemberJoined]) -> None:
-        node = self.nodes.get(event.payload.learner)
-        if node is not None and node.state is State.DROPPED:
-            node.back_s = self._way_back_s(node, event.time_s)
-            node.enter(State.REJOINING, event.time_s)
-
-    def _suspected(self, event: Event[payloads.MemberSuspected]) -> None:
-        node = self.nodes.get(event.payload.learner)
-        at_work = {State.STEPPING, State.JOINING, State.REJOINING}
-        if node is not None and node.state in at_work:
-            node.step_s = None
-            node.enter(State.SUSPECTED, event.time_s)
-
-    def _recovered(self, event: Event[payloads.MemberRecovered]) -> None:
-        node = self.nodes.get(event.payload.learner)
-        if node is not None and node.state in {State.SUSPECTED, State.PAUSED}:
-            node.enter(node.at_work, event.time_s)
-
-    def _left(self, event: Event[payloads.MemberLeft]) -> None:
-        node, reason = self.nodes.get(event.payload.learner), event.payload.reason
-        is_gone = {State.DEAD, State.ENDED, State.REJOINING}
-        if node is None or node.state in is_gone or reason is LeaveReason.CLOSED:
-            return
-        gone = State.ENDED if self.phase == "stop" else State.LEFT
-        said_goodbye = reason is LeaveReason.SAID_GOODBYE
-        node.enter(gone if said_goodbye else State.DROPPED, event.time_s)
-        node.gone_s = event.time_s
-
-    def _syncer_is(self, state: State, time_s: float) -> None:
-        if self.syncer is not None:
-            self.syncer.enter(state, time_s)
-
-    def _syncer_said(self, event: Event) -> None:
-        said = event.payload
-        if isinstance(said, payloads.SyncerBlocked | payloads.SyncerFreed) and said.is_snapshot:
-            return  # it serves on
-        if isinstance(said, payloads.SyncerStopped):
-            self.stopped_s = event.time_s
-        self._syncer_is(_SYNCER_STATES[event.kind], event.time_s)
+    def _stopped(self, event: Event[payloads.SyncerStopped]) -> None:
+        self.stopped_s = event.time_s
+        self.nodes.syncer_said(event)
 
     def _merged(self, event: Event[payloads.RoundMerged]) -> Sentence | None:
         self.rounds.merge(event.time_s, event.payload)
         number = event.payload.round
         if self.is_whole and not (event.payload.is_restated and number in self.merges):
             self.merges[number] = event
-        if self.syncer is not None and self.syncer.state is State.PAUSED:
-            self._syncer_is(State.SERVING, event.time_s)
+        self.nodes.serves(event)
         back: list[str] = []
         new: list[str] = []
         for contributor in event.payload.contributors:
-            node = self.nodes.get(contributor.learner)
+            node = self.nodes.by_name.get(contributor.learner)
             if node is None:
                 continue
             node.contributed_s = event.time_s
@@ -386,12 +260,12 @@ class RunStory:
             return None
         return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
 
-    # ---------------------------------------------------------------- faults, and decisions
+    # ---------------------------------------------------------------- faults
 
     def _injecting(self, event: Event[payloads.FaultInjecting]) -> None:
         said = event.payload
         self.faults[said.injection] = Fault.begun(event)
-        self._decide(said.spec)
+        self.decisions.decide(said.spec)
 
     def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:
         if (fault := self.faults.get(event.payload.injection)) is not None:
@@ -404,48 +278,26 @@ class RunStory:
         if (fault := self.faults.get(event.payload.injection)) is not None:
             fault.evidence[event.payload.target] = event.payload
 
-    def _waits(self, event: Event[payloads.FaultHeld]) -> None:
-        said = event.payload
-        self.held[said.spec] = {
-            "trigger": said.trigger,
-            "targets": list(said.targets),
-            "injections": said.injections,
-        }
-
-    def _skipped(self, event: Event[payloads.FaultSkipped]) -> None:
-        said = event.payload
-        self.skipped[said.spec] = said.reason or "left out"
-        if said.obstacle in _ENDS_OF_WAITS:
-            self._decide(said.spec)
-
-    def _acted(self, event: Event[payloads.OperatorActed]) -> None:
-        if event.payload.action in _DECISIONS:
-            self._decide(event.payload.spec)
-
-    def _decide(self, spec: str) -> None:
-        self.held.pop(spec, None)
-        self.decided.add(spec)
-
     _FOLDS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
         Kind.PHASE_ENTERED: _phase,
         Kind.BASELINE_MEASURED: _baseline,
         Kind.RUN_FINISHED: _run_finished,
         Kind.COUNTS_SAMPLED: _counts,
-        Kind.NODE_STARTED: _node_started,
-        Kind.NODE_EXITED: _node_exited,
-        Kind.NODE_PROBED: _node_probed,
-        Kind.LEARNER_STARTED: _learner_started,
-        Kind.LEARNER_COMPILED: _compiled,
-        Kind.LEARNER_STEP: _step,
-        Kind.MEMBER_JOINED: _joined,
-        Kind.MEMBER_SUSPECTED: _suspected,
-        Kind.MEMBER_RECOVERED: _recovered,
-        Kind.MEMBER_LEFT: _left,
-        Kind.SYNCER_READY: _syncer_said,
-        Kind.SYNCER_BLOCKED: _syncer_said,
-        Kind.SYNCER_FREED: _syncer_said,
-        Kind.SYNCER_STOPPED: _syncer_said,
+        Kind.NODE_STARTED: lambda it, event: it.nodes.started(event),
+        Kind.NODE_EXITED: lambda it, event: it.nodes.exited(event),
+        Kind.NODE_PROBED: lambda it, event: it.nodes.probed(event),
+        Kind.LEARNER_STARTED: lambda it, event: it.nodes.compiles(event),
+        Kind.LEARNER_COMPILED: lambda it, event: it.nodes.compiled(event),
+        Kind.LEARNER_STEP: lambda it, event: it.nodes.stepped(event),
+        Kind.MEMBER_JOINED: lambda it, event: it.nodes.joined(event),
+        Kind.MEMBER_SUSPECTED: lambda it, event: it.nodes.suspected(event),
+        Kind.MEMBER_RECOVERED: lambda it, event: it.nodes.recovered(event),
+        Kind.MEMBER_LEFT: lambda it, event: it.nodes.left(event),
+        Kind.SYNCER_READY: lambda it, event: it.nodes.syncer_said(event),
+        Kind.SYNCER_BLOCKED: lambda it, event: it.nodes.syncer_said(event),
+        Kind.SYNCER_FREED: lambda it, event: it.nodes.syncer_said(event),
+        Kind.SYNCER_STOPPED: _stopped,
         Kind.ROUND_MERGED: _merged,
         Kind.FAULT_INJECTING: _injecting,
         Kind.FAULT_INJECTED: _fault_moved,
@@ -453,9 +305,9 @@ class RunStory:
         Kind.FAULT_HEALING: _fault_moved,
         Kind.FAULT_HEALED: _fault_moved,
         Kind.EVIDENCE_MEASURED: _evidence,
-        Kind.FAULT_HELD: _waits,
-        Kind.FAULT_SKIPPED: _skipped,
-        Kind.OPERATOR_ACTED: _acted,
+        Kind.FAULT_HELD: lambda it, event: it.decisions.wait(event),
+        Kind.FAULT_SKIPPED: lambda it, event: it.decisions.skip(event),
+        Kind.OPERATOR_ACTED: lambda it, event: it.decisions.act(event),
     }
     _FOLDS_OF_LINKS: ClassVar[Mapping[Kind, Callable[["RunStory", Event[Any]], None]]] = {
         Kind.LINK_OPENED: lambda it, event: it.links[event.payload.learner].open(event),

@@ -12,10 +12,13 @@ from typing import Final, NamedTuple, Self
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import (
+    Action,
     BaselineMeasured,
     EvidenceMeasured,
     FaultFailed,
+    FaultHeld,
     FaultInjecting,
+    FaultSkipped,
     LearnerStep,
     LinkCleared,
     LinkClosed,
@@ -23,7 +26,9 @@ from chaoslab.core.payloads import (
     LinkShaped,
     NodeExited,
     NodeStarted,
+    Obstacle,
     OfInjection,
+    OperatorActed,
     RoundMerged,
 )
 
@@ -31,6 +36,8 @@ LEARNER: Final = "learner"
 SYNCER: Final = "syncer"
 LAUNCHER: Final = "launcher"
 _RATE_WINDOW_S = 5.0
+_DECISIONS = frozenset({Action.GO, Action.SKIP})
+_ENDS_OF_WAITS = frozenset({Obstacle.OPERATOR, Obstacle.NO_TRIGGER})
 
 
 class State(StrEnum):
@@ -231,6 +238,44 @@ class Fault:
         """Whether the plan wants its targets to be away now."""
         has_ended = self.healing_s is not None
         return self.brings_in if has_ended else self.takes_away
+
+
+@dataclass(slots=True, kw_only=True)
+class Decisions:
+    """Faults that wait for an operator, and what was decided of them, by entry of the plan."""
+
+    held: dict[str, Mapping[str, Json]] = field(default_factory=dict)
+    """Those that wait: trigger, targets and injections."""
+    decided: set[str] = field(default_factory=set)
+    """Those that wait no more."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """Why each skipped fault was left out."""
+
+    def wait(self, event: Event[FaultHeld]) -> None:
+        """The trigger of one has come."""
+        said = event.payload
+        self.held[said.spec] = {
+            "trigger": said.trigger,
+            "targets": list(said.targets),
+            "injections": said.injections,
+        }
+
+    def skip(self, event: Event[FaultSkipped]) -> None:
+        """One is left out."""
+        said = event.payload
+        self.skipped[said.spec] = said.reason or "left out"
+        if said.obstacle in _ENDS_OF_WAITS:
+            self.decide(said.spec)
+
+    def act(self, event: Event[OperatorActed]) -> None:
+        """An operator has decided."""
+        if event.payload.action in _DECISIONS:
+            self.decide(event.payload.spec)
+
+    def decide(self, spec: str) -> None:
+        """It waits no more."""
+        self.held.pop(spec, None)
+        self.decided.add(spec)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,7 +20,7 @@ def seen(story: Story, told: RunStory | None = None) -> tuple[RunStory, list[str
 
 def states(story: Story, name: str) -> Sequence[State]:
     """What a node did, one after the other."""
-    spans = [span.state for span in seen(story)[0].nodes[name].spans]
+    spans = [span.state for span in seen(story)[0].nodes.by_name[name].spans]
     return [state for state, before in zip(spans, [None, *spans], strict=False) if state != before]
 
 
@@ -107,7 +107,7 @@ def test_a_fault_holds_its_targets_until_it_is_healed() -> None:
 def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view() -> None:
     story = half_killed().altered(Kind.LEARNER_STEP, lambda _: {"step": "?"})
     told, _ = seen(story.end())
-    assert (told.unreadable, told.nodes["learner-1"].state) == (1, State.ENDED)
+    assert (told.unreadable, told.nodes.by_name["learner-1"].state) == (1, State.ENDED)
 
 
 # ---------------------------------------------------------------- the moment, and the way back

@@ -183,7 +183,7 @@ class Picture:
     def to_json(self, role: Role) -> dict[str, Json]:
         """All but the sentences, as it is for this role."""
         story, charter, rounds = self.story, self.plan.charter, self.story.rounds
-        undecided = [spec for spec in self.plan.held if spec not in story.decided]
+        undecided = [spec for spec in self.plan.held if spec not in story.decisions.decided]
         return {
             **self.run,
             "who": story.who,
@@ -204,7 +204,7 @@ class Picture:
             "progress": story.progress,
             "counts": dict(story.counts),
             "nodes": list(Names.of(self.plan).nodes),
-            "lanes": [self._lane(one) for one in story.learners],
+            "lanes": [self._lane(one) for one in story.nodes.learners],
             "faults": [self._card(spec, role) for spec in self._faults],
         }
 
@@ -225,20 +225,20 @@ class Picture:
 
     def _card(self, spec: str, role: Role) -> Json:
         injections = [one for one in self.story.faults.values() if one.spec == spec]
-        held, predictions = self.story.held.get(spec), self._predictions[spec]
+        held, predictions = self.story.decisions.held.get(spec), self._predictions[spec]
         is_operator = role is Role.OPERATOR
         predicted: list[Json] = [{"by": by, **what} for by, what in predictions.items()]
         return {
             "spec": spec,
             "fault": self._faults[spec],
             "stage": self._stage(spec, injections).value,
-            "is_held": spec in self.plan.held and spec not in self.story.decided,
+            "is_held": spec in self.plan.held and spec not in self.story.decisions.decided,
             "hypothesis": self.plan.charter.hypotheses.get(spec, ""),
             "trigger": held["trigger"] if held else "",
             "targets": held["targets"] if held and is_operator else [],
             "injections": held["injections"] if held else 0,
             "changed": self._changed.get(spec, "") if is_operator else "",
-            "skipped": self.story.skipped.get(spec, ""),
+            "skipped": self.story.decisions.skipped.get(spec, ""),
             "predictions": len(predictions),
             "predicted": predicted if injections else [],
             "bars": [_bar(one) for one in injections],
@@ -247,11 +247,11 @@ class Picture:
     def _stage(self, spec: str, injections: Iterable[Fault]) -> Stage:
         if any(one.is_open for one in injections):
             return Stage.ACTIVE
-        if spec in self.story.held:
+        if spec in self.story.decisions.held:
             return Stage.WAITS
         if injections:
             return Stage.OVER
-        return Stage.SKIPPED if spec in self.story.skipped else Stage.TO_COME
+        return Stage.SKIPPED if spec in self.story.decisions.skipped else Stage.TO_COME
 
 
 def _bar(fault: Fault) -> Json:

@@ -175,7 +175,7 @@ class _Drawing:
         self._nodes = self.trace.track("nodes")
         steps = self._steps()
         together = every(sum(map(len, steps.values())), _STEPS_MOST)
-        for name, node in self.story.nodes.items():
+        for name, node in self.story.nodes.by_name.items():
             group, life, state, row = self._rows(name)
             for one in node.lives:
                 self._stretch(life, one, f"incarnation {one.details['incarnation']}")

@@ -188,7 +188,7 @@ def _lanes(
     story: RunStory, samples: Samples, width_s: float, from_s: float = 0.0
 ) -> Iterator[Json]:
     """The syncer first, then the learners: what each did since then, and in which process."""
-    nodes: list[Node] = [*([story.syncer] if story.syncer else []), *story.learners]
+    nodes: list[Node] = [*filter(None, [story.nodes.syncer]), *story.nodes.learners]
     for node in nodes:
         spans: list[Json] = [
             [_time(one.from_s), one.state, one.incarnation]
