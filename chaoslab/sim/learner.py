@@ -137,5 +137,5 @@ class Learner(Process):
 
     # ---------------------------------------------------------------- events
 
-    def _about(self) -> NodeFields:
+    def about(self) -> NodeFields:
         return {"node": "", **self.whose}

@@ -1,7 +1,7 @@
 """Simulated processes: what a learner and the syncer have in common.
 
     later(delay, act) ─► agenda ─► act(), unless it has ended; after it is resumed, if it is stopped
-    tell(do, facts) ──► hooks: watch and go (protocol points), clock, and those of the subclass
+    tell(do, facts) ──► hooks: watch and go (`Points`), clock, and those of the subclass
     say(payload) ──► World.report, with the node's own time
 
 A stopped process does nothing: what falls due meanwhile is done when it goes on, in its order. One
@@ -18,7 +18,6 @@ from chaoslab.core.errors import HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import ClockRead, LifeFields, NodeFields, Payload, PhaseReached
 from chaoslab.core.protocol import Phase
-from chaoslab.diloco.node.clocks import READ_S
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.sim.chance import Chance
 from chaoslab.sim.clock import Priority, Timer
@@ -30,20 +29,6 @@ Hook: TypeAlias = Callable[[Mapping[str, Json]], None]
 HOOK_S = 0.002
 """Until a node has read a line of its standard input: a hook that lets go by itself does so a
 little after the harness asks it to, as on a real machine."""
-
-
-@dataclass(slots=True)
-class _Watch:
-    wait_s: float
-
-
-@dataclass(slots=True, eq=False)
-class _Wait:
-    """A point of the protocol at which it is waiting."""
-
-    then: Act
-    is_main: bool
-    timer: Timer | None = None
 
 
 class Process:
@@ -73,15 +58,14 @@ class Process:
         """Overdue acts of its main thread, from while it was stopped or waiting."""
         self._beside: deque[Act] = deque()
         """Overdue acts of its other threads, from while it was stopped."""
+        self.is_waiting = False
+        """Whether its main thread waits at a point of the protocol."""
+        self.points = Points(self)
+        self._clocks = NodeClocks(world.clock, self._read_clocks, self.later)
         self._hooks: dict[str, Hook] = {
-            "watch": self._watch, "go": self._let_all_go, "clock": self._set_clocks,
+            "watch": self.points.watch, "go": self.points.let_go, "clock": self._clocks.apply_hook,
         }  # fmt: skip
         self._releases: dict[str, Timer] = {}
-        self._watched: dict[Phase, _Watch] = {}
-        self._waiting: list[_Wait] = []
-        self._is_waiting = False
-        """Whether its main thread waits at a point of the protocol."""
-        self._clocks = NodeClocks(world.clock)
 
     # ---------------------------------------------------------------- life
 
@@ -100,13 +84,13 @@ class Process:
             return
         self.is_stopped = False
         self._rested_s += self.now_s - self.stopped_at_s
-        self._catch_up()
+        self.catch_up()
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Do what fell due, as far as it can go on."""
         while self._beside and self.answers:
             self._beside.popleft()()
-        while self._backlog and self.answers and not self._is_waiting:
+        while self._backlog and self.answers and not self.is_waiting:
             self._backlog.popleft()()
 
     def end(self) -> None:
@@ -175,7 +159,7 @@ class Process:
         """Do it now; after a resume, if it is stopped or waiting; never, if it has ended."""
         if not self.is_alive:
             return
-        if self.is_stopped or self._is_waiting:
+        if self.is_stopped or self.is_waiting:
             self._backlog.append(act)
         else:
             act()
@@ -224,34 +208,55 @@ class Process:
         if isinstance(for_s, int | float):
             self._releases[do] = self.later_beside(HOOK_S + for_s, lambda: hook({}))
 
+    def _read_clocks(self) -> None:
+        """Report what its clocks show."""
+        wall_s, monotonic_s = self._clocks.wall_s, self._clocks.monotonic_s
+        self.say(ClockRead(**self.about(), wall_s=wall_s, monotonic_s=monotonic_s))
+
+    def about(self) -> NodeFields:
+        """Fields of what it says of itself."""
+        return {"node": self.name, "learner": "", "incarnation": self.incarnation}
+
+
+@dataclass(slots=True, eq=False)
+class _Wait:
+    """A point of the protocol at which a process is waiting."""
+
+    then: Act
+    is_main: bool
+    timer: Timer | None = None
+
+
+class Points:
+    """The points of the protocol of one process: which are watched, and at which it waits."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._watched: dict[Phase, float] = {}
+        """How long it is to wait at each."""
+        self._waiting: list[_Wait] = []
+
     def is_watched(self, phase: Phase) -> bool:
         """Whether a point is to be announced."""
         return phase in self._watched
 
-    def reach(self, phase: Phase, then: Act, **place: int | None) -> None:
-        """A protocol point: announced if it is watched; `then` comes after its wait."""
-        self._reach(phase, then, place, is_main=False)
-
-    def reach_on_main(self, phase: Phase, then: Act, **place: int | None) -> None:
-        """The same where the main thread waits meanwhile, and nothing else of it goes on."""
-        self._reach(phase, then, place, is_main=True)
-
-    def _reach(
-        self, phase: Phase, then: Act, place: Mapping[str, int | None], *, is_main: bool
-    ) -> None:
-        watch = self._watched.pop(phase, None)
-        if watch is None:
+    def reach(self, phase: Phase, then: Act, *, is_main: bool, **place: int | None) -> None:
+        """It is announced if it is watched; `then` comes after its wait. `is_main`: the main thread
+        waits meanwhile, and nothing else of it goes on.
+        """
+        wait_s = self._watched.pop(phase, None)
+        if wait_s is None:
             then()
             return
-        is_waiting = watch.wait_s > 0
-        self.say(PhaseReached(**self._about(), phase=phase, is_waiting=is_waiting, **place))
+        process, is_waiting = self._process, wait_s > 0
+        process.say(PhaseReached(**process.about(), phase=phase, is_waiting=is_waiting, **place))
         if not is_waiting:
             then()
             return
         wait = _Wait(then, is_main)
-        wait.timer = self.later_beside(watch.wait_s, lambda: self._let_go(wait))
+        wait.timer = process.later_beside(wait_s, lambda: self._let_go(wait))
         self._waiting.append(wait)
-        self._is_waiting = self._is_waiting or is_main
+        process.is_waiting = process.is_waiting or is_main
 
     def _let_go(self, wait: _Wait) -> None:
         if wait not in self._waiting:
@@ -260,50 +265,26 @@ class Process:
         if wait.timer is not None:
             wait.timer.cancel()
         if wait.is_main:
-            self._is_waiting = False
+            self._process.is_waiting = False
             wait.then()
-            self._catch_up()
+            self._process.catch_up()
         else:
-            self.do(wait.then)
+            self._process.do(wait.then)
 
-    def _watch(self, facts: Mapping[str, Json]) -> None:
+    def watch(self, facts: Mapping[str, Json]) -> None:
+        """The hook: watch a point; without facts none any more."""
         if not facts:
             self._watched.clear()
-            self._let_all_go({})
+            self.let_go({})
             return
         wait_s = facts.get("wait_s")
         asked_s = float(wait_s) if isinstance(wait_s, int | float) else 0.0
-        self._watched[Phase(str(facts["phase"]))] = _Watch(max(0.0, asked_s))
+        self._watched[Phase(str(facts["phase"]))] = max(0.0, asked_s)
 
-    def _let_all_go(self, _: Mapping[str, Json]) -> None:
+    def let_go(self, _: Mapping[str, Json]) -> None:
+        """The hook: wait at none any more."""
         for wait in tuple(self._waiting):
             self._let_go(wait)
-
-    # ---------------------------------------------------------------- clocks
-
-    def _set_clocks(self, facts: Mapping[str, Json]) -> None:
-        was_touched = self._clocks.is_touched
-        if not was_touched and not facts:
-            return
-        if not was_touched:
-            self._read_clocks()
-        self._clocks.set(facts)
-        self._read_clocks()
-        if not was_touched:
-            self.later(READ_S, self._go_on_reading)
-
-    def _go_on_reading(self) -> None:
-        if self._clocks.is_touched:
-            self._read_clocks()
-            self.later(READ_S, self._go_on_reading)
-
-    def _read_clocks(self) -> None:
-        wall_s, monotonic_s = self._clocks.wall_s, self._clocks.monotonic_s
-        self.say(ClockRead(**self._about(), wall_s=wall_s, monotonic_s=monotonic_s))
-
-    def _about(self) -> NodeFields:
-        """Fields of what it says of itself."""
-        return {"node": self.name, "learner": "", "incarnation": self.incarnation}
 
 
 def flags_of(command: Sequence[str]) -> Mapping[str, str]:

@@ -78,10 +78,11 @@ class Points:
         version: int | None = None,
     ) -> None:
         """See `phases.Points.reach`."""
-        if not self._process.is_watched(phase):
+        points, is_main = self._process.points, phase in _ON_MAIN
+        if not points.is_watched(phase):
             return
-        reach = self._process.reach_on_main if phase in _ON_MAIN else self._process.reach
-        await Until(lambda go: reach(phase, go, round=round, fragment=fragment, version=version))
+        place = {"round": round, "fragment": fragment, "version": version}
+        await Until(lambda go: points.reach(phase, go, is_main=is_main, **place))
 
 
 class Jobs:
