@@ -8,7 +8,7 @@
 Makes no decisions and receives nothing: `program` handles what arrives, on the same thread.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from chaoslab.core.payloads import (
@@ -23,10 +23,10 @@ from chaoslab.core.payloads import (
     SyncerStopRuleMet,
 )
 from chaoslab.core.protocol import Phase
-from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.commits import Commits
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
     Action,
@@ -42,11 +42,8 @@ from chaoslab.diloco.syncer.decisions import (
     SuspicionChange,
     Welcome,
 )
-from chaoslab.diloco.syncer.disk_writes import DiskWrites
-from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.training_state import Publication, TrainingState
-from chaoslab.diloco.syncer.work import Jobs
+from chaoslab.diloco.syncer.training_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 DRAIN_S = 20.0
@@ -56,28 +53,14 @@ DRAIN_S = 20.0
 class ActionExecutor:
     """Carries out what the policy decided; knows when training is over."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        syncer_state: TrainingState,
-        sessions: Sessions,
-        work: Jobs,
-        writes: DiskWrites,
-        *,
-        phases: Points,
-        emit: Emit,
-        now: Callable[[], float],
-    ) -> None:
-        self._policy = policy
-        self._syncer_state = syncer_state
+    def __init__(self, context: SyncerContext, sessions: Sessions, *, phases: Points) -> None:
+        self._policy = context.policy
+        self._syncer_state = context.state
         self._sessions = sessions
-        self._emit = emit
-        self._now = now
+        self._emit = context.emit
+        self._now = context.now
         self._phases = phases
-        self._commits = Commits(
-            policy, syncer_state, work, writes,
-            announce=self._announce, phases=phases, emit=emit, now=now,
-        )  # fmt: skip
+        self._commits = Commits(context, announce=self._announce, phases=phases)
         self._end: Stop | None = None
         """Set when training ends as soon as all merges are on disk."""
         self._drained_s: float | None = None

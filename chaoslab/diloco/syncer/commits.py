@@ -19,16 +19,15 @@ from typing import Any
 
 from chaoslab.core.payloads import PushBounded, RoundStored
 from chaoslab.core.protocol import Phase
-from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.syncer.commit_log import CommitRecord
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import Merge
-from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
+from chaoslab.diloco.syncer.disk_writes import StillRefused
 from chaoslab.diloco.syncer.messages import identity
-from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import commit_record
-from chaoslab.diloco.syncer.training_state import MergeInput, Publication, TrainingState
-from chaoslab.diloco.syncer.work import Jobs, Stage
+from chaoslab.diloco.syncer.training_state import MergeInput, Publication
+from chaoslab.diloco.syncer.work import Stage
 
 _CLOSING_S = 0.1
 """Seconds after which it is seen that the syncer ends."""
@@ -39,26 +38,21 @@ class Commits:
 
     def __init__(
         self,
-        policy: Policy,
-        syncer_state: TrainingState,
-        work: Jobs,
-        writes: DiskWrites,
+        context: SyncerContext,
         *,
         announce: Callable[[Merge, Publication], Coroutine[Any, Any, None]],
         phases: Points,
-        emit: Emit,
-        now: Callable[[], float],
     ) -> None:
         """`announce` is called for each merge that is on disk."""
-        self._policy = policy
-        self._syncer_state = syncer_state
-        self._work = work
-        self._writes = writes
+        self._policy = context.policy
+        self._syncer_state = context.state
+        self._work = context.work
+        self._writes = context.writes
         self._announce = announce
         self._phases = phases
-        self._emit = emit
-        self._now = now
-        self._announced = work.flag()
+        self._emit = context.emit
+        self._now = context.now
+        self._announced = context.work.flag()
         """Whether all that is on disk was announced."""
         self._announced.set()
         self._is_reserving = False

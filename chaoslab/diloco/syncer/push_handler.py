@@ -13,15 +13,13 @@ from collections.abc import Callable
 
 from chaoslab.core.payloads import PushAccepted
 from chaoslab.core.protocol import PushRefusal
-from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.syncer import messages
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import Offer
-from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.rejections import Rejections
 from chaoslab.diloco.syncer.seeding import Seeding
 from chaoslab.diloco.syncer.sessions import Sessions
-from chaoslab.diloco.syncer.training_state import TrainingState, Update
-from chaoslab.diloco.syncer.work import Jobs
+from chaoslab.diloco.syncer.training_state import Update
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -30,24 +28,20 @@ class PushHandler:
 
     def __init__(
         self,
-        policy: Policy,
-        syncer_state: TrainingState,
+        context: SyncerContext,
         sessions: Sessions,
-        work: Jobs,
         *,
         rejections: Rejections,
         seeding: Seeding,
-        emit: Emit,
-        now: Callable[[], float],
     ) -> None:
-        self._policy = policy
-        self._syncer_state = syncer_state
+        self._policy = context.policy
+        self._syncer_state = context.state
         self._sessions = sessions
-        self._work = work
+        self._work = context.work
         self._rejections = rejections
         self._seeding = seeding
-        self._emit = emit
-        self._now = now
+        self._emit = context.emit
+        self._now = context.now
         self._examined: defaultdict[int, set[int]] = defaultdict(set)
         """Rounds whose push is being decoded, by session."""
         self._ending: dict[int, Callable[[], None]] = {}

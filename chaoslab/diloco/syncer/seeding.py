@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from chaoslab.core.protocol import PushRefusal
 from chaoslab.diloco.model.encodings import MalformedPayload
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import Action
-from chaoslab.diloco.syncer.disk_writes import DiskWrites, StillRefused
-from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.disk_writes import StillRefused
 from chaoslab.diloco.syncer.rejections import Rejections
-from chaoslab.diloco.syncer.training_state import Publication, TrainingState
-from chaoslab.diloco.syncer.work import Jobs
+from chaoslab.diloco.syncer.training_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 
@@ -23,23 +22,19 @@ class Seeding:
 
     def __init__(
         self,
-        policy: Policy,
-        syncer_state: TrainingState,
-        work: Jobs,
-        writes: DiskWrites,
+        context: SyncerContext,
         *,
         rejections: Rejections,
         carry_out: Callable[[Iterable[Action]], None],
-        now: Callable[[], float],
     ) -> None:
         """`carry_out` gets the actions of the policy when training begins."""
-        self._policy = policy
-        self._syncer_state = syncer_state
-        self._work = work
-        self._writes = writes
+        self._policy = context.policy
+        self._syncer_state = context.state
+        self._work = context.work
+        self._writes = context.writes
         self._rejections = rejections
         self._carry_out = carry_out
-        self._now = now
+        self._now = context.now
 
     def receive(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         """Keep one fragment of the initial parameters, from the learner that was asked for them."""

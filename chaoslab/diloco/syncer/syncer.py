@@ -29,6 +29,7 @@ from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import Progress, Welcome
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.membership import Refused
@@ -78,25 +79,16 @@ class Syncer:
         self._sessions = Sessions(hub)
         self._work = work
         self._writes = DiskWrites(work, emit=emit, now=now)
-        self._executor = ActionExecutor(
-            self.policy,
-            syncer_state,
-            self._sessions,
-            self._work,
-            self._writes,
-            phases=phases,
-            emit=emit,
+        context = SyncerContext(
+            policy=self.policy, state=syncer_state, work=work, writes=self._writes, emit=emit,
             now=self._turn_time_s,
-        )
+        )  # fmt: skip
+        self._executor = ActionExecutor(context, self._sessions, phases=phases)
         self._rejections = Rejections(emit)
-        seeding = Seeding(
-            self.policy, syncer_state, self._work, self._writes, rejections=self._rejections,
-            carry_out=self._executor.carry_out, now=self._turn_time_s,
-        )  # fmt: skip
+        seeding = Seeding(context, rejections=self._rejections, carry_out=self._executor.carry_out)
         self._push_handler = PushHandler(
-            self.policy, syncer_state, self._sessions, self._work, rejections=self._rejections,
-            seeding=seeding, emit=emit, now=self._turn_time_s,
-        )  # fmt: skip
+            context, self._sessions, rejections=self._rejections, seeding=seeding
+        )
         self.health = HealthFile(None)
         self._asked = ""
         self._last_merge = syncer_state.restore(self.policy, self._turn_s)

@@ -11,6 +11,7 @@ from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.commits import Commits
+from chaoslab.diloco.syncer.context import SyncerContext
 from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.disk_writes import DiskWrites
 from chaoslab.diloco.syncer.policy import Policy
@@ -78,11 +79,12 @@ def begun(
         if given is not None:
             given.extend(action.contributions)
 
-    commits = Commits(
-        Policy(Settings(learners=("learner-0",))), cast("TrainingState", disk), work,
-        DiskWrites(work, emit=silent, now=lambda: 0.0),
-        announce=announce, phases=Phases(silent, NODE), emit=silent, now=lambda: 0.0,
+    context = SyncerContext(
+        policy=Policy(Settings(learners=("learner-0",))), state=cast("TrainingState", disk),
+        work=work, writes=DiskWrites(work, emit=silent, now=lambda: 0.0),
+        emit=silent, now=lambda: 0.0,
     )  # fmt: skip
+    commits = Commits(context, announce=announce, phases=Phases(silent, NODE))
     for fragment in (0, 1):
         commits.add(merge_of(fragment))
     return commits
