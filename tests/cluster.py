@@ -30,6 +30,7 @@ from chaoslab.fleet.docker.images.images import source  # noqa: E402
 from chaoslab.fleet.kubernetes.cluster import Cluster  # noqa: E402
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: E402
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: E402
+from chaoslab.fleet.kubernetes.pods import Setup  # noqa: E402
 from chaoslab.fleet.kubernetes.resources import JOB_SETS  # noqa: E402
 
 STATE = Path(os.environ.get("CHAOSLAB_KUBERNETES_STATE", "/var/lib/chaoslab-kubernetes"))
@@ -112,6 +113,6 @@ def small_fleet(
     """Its nodes run whatever the image has."""
     asked = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000, **settings)
     return KubernetesFleet(
-        run_directory, clock, undo_log=undo_log, cluster=cluster, settings=asked, start_s=60.0,
-        lease_s=lease_s, node_links=node_links,
+        run_directory, clock, undo_log=undo_log, cluster=cluster, node_links=node_links,
+        setup=Setup(pods=asked, start_s=60.0, lease_s=lease_s),
     )  # fmt: skip

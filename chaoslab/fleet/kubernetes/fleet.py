@@ -35,12 +35,12 @@ from chaoslab.fleet.kubernetes.cpu_meter import CpuMeter
 from chaoslab.fleet.kubernetes.host_pods import HostPods
 from chaoslab.fleet.kubernetes.job_watch import JobSetWatch, JobWatch
 from chaoslab.fleet.kubernetes.machines import Machines
-from chaoslab.fleet.kubernetes.manifests import CACHE, NODE, PROXY, SHARED, SYNCER_PORT, PodSettings
+from chaoslab.fleet.kubernetes.manifests import CACHE, NODE, PROXY, SHARED, SYNCER_PORT
 from chaoslab.fleet.kubernetes.names import LABEL_NODE, LABEL_RUN
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import NumberedPods, PodWatch
-from chaoslab.fleet.kubernetes.pods import ClusterFleet, Pods, RunContext, killed
+from chaoslab.fleet.kubernetes.pods import ClusterFleet, Pods, RunContext, Setup, killed
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.kubernetes.stress_drivers import driver
 from chaoslab.fleet.kubernetes.watch import Watch
@@ -83,25 +83,19 @@ class KubernetesFleet(ClusterFleet[Pods], HasJobs, HasMachines, StartsTogether):
         *,
         undo_log: UndoLog,
         cluster: Cluster,
-        settings: PodSettings,
-        start_s: float,
-        lease_s: float,
+        setup: Setup,
         node_links: NodeLinks | None = None,
     ) -> None:
-        """Logs go below `run_directory`, undo entries to `undo_log`.
-
-        A pod may take `start_s` to start. If the harness is gone for `lease_s`, the cluster deletes
-        all of the run.
-        """
+        """Logs go below `run_directory`, undo entries to `undo_log`."""
         directory = run_directory.resolve()
-        self._objects = RunObjects(cluster, directory, undo_log, settings, lease_s)
+        self._objects = RunObjects(cluster, directory, undo_log, setup.pods, setup.lease_s)
         self._run_context = RunContext(
             run_directory=directory,
             clock=clock,
             undo_log=undo_log,
             run_objects=self._objects,
             arrivals=queue.Queue(_ARRIVALS_MOST),
-            start_s=start_s,
+            start_s=setup.start_s,
         )
         super().__init__(self._run_context, node_links, driver)
         self._cluster = cluster

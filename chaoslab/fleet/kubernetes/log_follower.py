@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from math import inf
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes.cluster import Cluster
@@ -116,32 +116,38 @@ def log_lines(
     return cluster.lines(PODS, pod, params, silent_s=_SILENT_S)
 
 
+class PodOfJob(NamedTuple):
+    """Which pod."""
+
+    job: str
+    number: int = 0
+    """Its number in the Job."""
+    pod: str = ""
+    """Its name, if it is known already and may be one of several."""
+
+
 class LogFollower:
     """Follows a pod of one Job until it ended or `close`, on a thread of its own."""
 
     def __init__(
         self,
         cluster: Cluster,
-        job: str,
+        which: PodOfJob,
         followed: Followed,
         pods: JobPods,
         *,
         start_s: float,
-        pod: str = "",
-        index: int = 0,
     ) -> None:
-        """`pod`: its name, if it is known already and may be one of several. `index`: its number in
-        the Job.
-        """
-        self._cluster, self._job, self._followed, self._pods = cluster, job, followed, pods
-        self._start_s, self._index = start_s, index
+        """`followed` is told of it; `pods`: those of its Job, as the watch sees them."""
+        self._cluster, self._followed, self._pods = cluster, followed, pods
+        self._job, self._index, self.pod = which
+        """`pod`: its name, once it runs."""
+        self._start_s = start_s
         self._asked_s = -inf
         self._last: Sequence[PodState] = ()
         self._position = LogPosition()
         self._is_closing = threading.Event()
-        self.pod = pod
-        """Name of the pod, once it runs."""
-        self._thread = threading.Thread(target=self._follow, name=job, daemon=True)
+        self._thread = threading.Thread(target=self._follow, name=which.job, daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import end_by_code
 from chaoslab.fleet.kubernetes import scripts
 from chaoslab.fleet.kubernetes.cpu_meter import CpuCount
-from chaoslab.fleet.kubernetes.log_follower import LogFollower
+from chaoslab.fleet.kubernetes.log_follower import LogFollower, PodOfJob
 from chaoslab.fleet.kubernetes.manifests import NODE, PRIVATE
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pods import Pods, RunContext
@@ -132,8 +132,8 @@ class PodIncarnation(CarriedIncarnation, Pods):
             if_it_fails.pop_all()
         pod = "" if self._replacement is None else self._replacement.name
         self._follower = LogFollower(
-            self.cluster, self.job, self, self.run_context.pods_of(self.job, self.index),
-            start_s=self.run_context.start_s, pod=pod, index=self.index,
+            self.cluster, PodOfJob(self.job, self.index, pod), self,
+            self.run_context.pods_of(self.job, self.index), start_s=self.run_context.start_s,
         )  # fmt: skip
 
     def _create(self, command: Sequence[str]) -> None:

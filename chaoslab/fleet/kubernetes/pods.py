@@ -20,6 +20,7 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes import names
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.contact import Contact
+from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod_state import PodState
 from chaoslab.fleet.kubernetes.pod_watch import JobPods
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
@@ -30,6 +31,17 @@ from chaoslab.fleet.nodes.incarnation import Incarnation
 from chaoslab.fleet.protocols import HearsLate
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What the pods of a run are like, and who waits for whom how long."""
+
+    pods: PodSettings
+    start_s: float
+    """Longest start of a pod."""
+    lease_s: float
+    """If the harness is gone for so long, the cluster deletes all of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -269,12 +269,13 @@ class ClusterFleets:
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: PLC0415  # lightkube
+        from chaoslab.fleet.kubernetes.pods import Setup  # noqa: PLC0415  # the same
 
-        pods, cluster = self.pods(), self._connect()
+        cluster, asked = self._connect(), self.settings
+        pods = self._in_job_sets(self.pods(), cluster)
+        setup = Setup(pods=pods, start_s=asked.start_within_s, lease_s=asked.lease_s)
         return KubernetesFleet(
-            run_directory, clock, undo_log=undo_log, cluster=cluster,
-            settings=self._in_job_sets(pods, cluster),
-            start_s=self.settings.start_within_s, lease_s=self.settings.lease_s,
+            run_directory, clock, undo_log=undo_log, cluster=cluster, setup=setup,
             node_links=node_links,
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import contact, run_objects
 from chaoslab.fleet.kubernetes.fleet import KubernetesFleet
 from chaoslab.fleet.kubernetes.manifests import PodSettings
-from chaoslab.fleet.kubernetes.pods import Pods
+from chaoslab.fleet.kubernetes.pods import Pods, Setup
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import NoLinks
 from tests.fleet.kubernetes.fake_cluster import FakeCluster
@@ -47,8 +47,9 @@ class Broken(NoLinks):
 def fleet_of(server: Server, folder: Path, undo_log: Remembered, links: NoLinks) -> KubernetesFleet:
     clock = WallClock()
     return KubernetesFleet(
-        folder, clock, undo_log=undo_log, cluster=server, start_s=60.0, lease_s=0.06,
-        settings=PodSettings(image="node:1"), node_links=NodeLinks(clock=clock, made_by=links),
+        folder, clock, undo_log=undo_log, cluster=server,
+        setup=Setup(pods=PodSettings(image="node:1"), start_s=60.0, lease_s=0.06),
+        node_links=NodeLinks(clock=clock, made_by=links),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from chaoslab.fleet.kubernetes.machines import Machines
 from chaoslab.fleet.kubernetes.manifests import PodSettings
 from chaoslab.fleet.kubernetes.pod import PodIncarnation
 from chaoslab.fleet.kubernetes.pod_state import PodState
-from chaoslab.fleet.kubernetes.pods import RunContext
+from chaoslab.fleet.kubernetes.pods import RunContext, Setup
 from chaoslab.fleet.kubernetes.refusals import Missing
 from chaoslab.fleet.kubernetes.run_objects import RunObjects
 from chaoslab.fleet.node_links import NodeLinks
@@ -86,8 +86,9 @@ def fleet_of(server: FakeCluster, tmp_path: Path) -> Callable[..., KubernetesFle
     def make(learner_at: str, proxy_at: str, *links: str) -> KubernetesFleet:
         made = SimpleNamespace(links=dict.fromkeys(links))
         fleet = KubernetesFleet(
-            tmp_path, WallClock(), undo_log=Remembered(), cluster=server, start_s=60.0,
-            settings=PodSettings(image="node:1"), lease_s=60.0, node_links=cast("NodeLinks", made),
+            tmp_path, WallClock(), undo_log=Remembered(), cluster=server,
+            setup=Setup(pods=PodSettings(image="node:1"), start_s=60.0, lease_s=60.0),
+            node_links=cast("NodeLinks", made),
         )  # fmt: skip
         life = Held(server, learner_at)
         fleet._specs[life.spec.name], fleet._lives[life.spec.name] = life.spec, life

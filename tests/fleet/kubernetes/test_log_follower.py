@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.kubernetes import log_follower, pod_state
 from chaoslab.fleet.kubernetes.cluster import pod_of
-from chaoslab.fleet.kubernetes.log_follower import LogFollower, LogPosition
+from chaoslab.fleet.kubernetes.log_follower import LogFollower, LogPosition, PodOfJob
 from chaoslab.fleet.kubernetes.names import LABEL_INDEX
 from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
 from chaoslab.fleet.kubernetes.pod_watch import JobPods, NumberedPods, PodWatch
@@ -60,7 +60,8 @@ class Following:
         self.pods = JobPods(lambda: silent_s)
 
     def begin(self, *, start_s: float = WAIT_S) -> Told:
-        self.follower = LogFollower(self.server, "job", self.told, self.pods, start_s=start_s)
+        which = PodOfJob("job")
+        self.follower = LogFollower(self.server, which, self.told, self.pods, start_s=start_s)
         return self.told
 
     def see(self, state: Any) -> None:
