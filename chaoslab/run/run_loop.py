@@ -180,7 +180,7 @@ class RunLoop:
         """Whether a node could be sent a signal; if not, the record says why, once."""
         send = partial(self.recorder.fleet.signal, name, signal=signal)
         try:
-            await self.injector.verbs.call([name], send, what=signal)
+            await self.injector.verbs.call([name], send, what=signal, is_last=True)
         except FleetError as error:
             failure = (name, signal, str(error))
             if failure not in self._not_sent:
@@ -209,7 +209,7 @@ class RunLoop:
             # where it cannot be sent, leaving the fleet ends the node
             verbs.begin(self._signal(name, signal))
         until_s = self.recorder.now_s + within_s
-        while set(self._progress.alive()) - verbs.left.keys() and self.recorder.now_s < until_s:
+        while self._progress.alive() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:
                 return
             self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))

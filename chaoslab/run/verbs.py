@@ -8,7 +8,7 @@
 Code that calls verbs is a coroutine, so it reads as a sequence of calls. At most one verb is under
 way for each node: what is due for a node in `busy` is left until that has returned. Where verbs
 take no time (`verb_s` is 0), as in a simulation, they are called in place. A run that ends waits
-for a verb `LEAVE_S` at most, and then calls none for its nodes any more (`leave`).
+for a verb `LEAVE_S` at most, and then calls none for its nodes but to end them (`leave`).
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable
@@ -74,8 +74,8 @@ class Verbs:
     """Since when the run ends."""
     _leave_s: float = LEAVE_S
     """Longest wait for a verb since then."""
-    left: dict[str, str] = field(default_factory=dict)
-    """Nodes for which none is called any more, and why."""
+    _left: dict[str, str] = field(default_factory=dict)
+    """Nodes for which none is called any more, but to end them, and why."""
     _jobs: "SimpleQueue[_Job | None]" = field(default_factory=SimpleQueue)
     _idle: Semaphore = field(default_factory=lambda: Semaphore(0))
     _workers: int = 0
@@ -123,7 +123,7 @@ class Verbs:
 
     def leave(self, *, within_s: float = LEAVE_S) -> None:
         """The run ends: a verb has so long from now on, and if it takes longer, none is called for
-        its nodes any more.
+        its nodes any more but to end them.
         """
         self._leaves_s = min(self._leaves_s, self.clock.now_s())
         self._leave_s = min(self._leave_s, within_s)
@@ -140,7 +140,7 @@ class Verbs:
             self.begin(code, FleetError(said))
             return
         said += ", and the run ends"
-        self.left |= dict.fromkeys(one.names, said)
+        self._left |= dict.fromkeys(one.names, said)
         self.begin(code, GivenUp(said))
 
     def begin(self, code: Code, error: FleetError | None = None) -> None:
@@ -162,17 +162,24 @@ class Verbs:
         return bool(ready)
 
     async def call(
-        self, names: Iterable[str], verb: Callable[[], T], *, what: str, until_s: float = 0.0
+        self,
+        names: Iterable[str],
+        verb: Callable[[], T],
+        *,
+        what: str,
+        until_s: float = 0.0,
+        is_last: bool = False,
     ) -> T:
         """Call a verb for these nodes and wait for its result; its own error, or FleetError.
 
         It is known that it will not return before the clock shows `until_s`. `what` names it.
+        `is_last`: it ends them, and is called for those that were left, too.
         """
         nodes, now_s = frozenset(names), self.clock.now_s()
         if self._is_over:
             raise GivenUp("the run is over")
-        if left := sorted(self.left.keys() & nodes):
-            raise GivenUp(self.left[left[0]])
+        if (left := sorted(self._left.keys() & nodes)) and not is_last:
+            raise GivenUp(self._left[left[0]])
         if not self.fleet.verb_s:
             return verb()
         done, chores = Future[T](), self.fleet if isinstance(self.fleet, HasChores) else None

@@ -169,6 +169,7 @@ def test_a_run_that_ends_gives_a_hung_verb_a_bounded_time(
     assert history.end_s < ends_s + 5.0
     assert all("process.kill on learner-1" in said for said in (reason, caplog.text))
     assert len(history.of(Kind.FAULT_HEAL_FAILED)) == 1
+    assert "learner-1" in {event.source for event in history.of(Kind.NODE_EXITED)}
     verdict = judge(history, (Rejoin(),))
     assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.INTERRUPTED)
     assert not stage.fleet.alive
