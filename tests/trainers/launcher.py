@@ -33,8 +33,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, leave)
     for _ in range(options.restarts + 1):
         workers[:] = [start(options, rank) for rank in range(options.workers)]
-        if options.waits:
-            sys.exit(max(abs(worker.wait()) for worker in workers))
+        while options.waits and any(worker.poll() is None for worker in workers):
+            time.sleep(0.02)
         while all(worker.poll() is None for worker in workers):
             time.sleep(0.02)
         while any(worker.poll() is None for worker in workers) and not failed(workers):
