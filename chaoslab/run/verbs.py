@@ -30,8 +30,8 @@ Code: TypeAlias = Coroutine["_Pending", None, None]
 _Job: TypeAlias = "tuple[Future[Any], AbstractContextManager[None], Callable[[], Any]]"
 LOOK_S: Final = 0.01
 """Interval of the looks whether verbs have returned, while some are under way."""
-LEAVE_S: Final = 20.0
-"""Longest wait of a run that ends for a verb."""
+LEAVE_S: Final = 45.0
+"""Longest wait of a run that ends for a verb; to end a launcher for a dead worker takes 40 s."""
 _MOMENT_S: Final = 0.005
 """The loop lets a verb have this long before it turns to something else."""
 
