@@ -76,11 +76,12 @@ def passed(plan: str, folder: Path, *more: str) -> Ran:
 def verdict_of(run: "subprocess.Popen[str]", limit_s: float = 600) -> Mapping[str, object]:
     """Once it has ended by itself; a run that takes too long is ended."""
     try:
-        told, _ = run.communicate(timeout=limit_s)
+        told, said = run.communicate(timeout=limit_s)
     finally:
         if run.poll() is None:  # the tests that follow are not to share the machine with it
             run.terminate()
             run.wait(60)
+    assert told, said
     found = json.loads(told)
     assert isinstance(found, dict)
     return found

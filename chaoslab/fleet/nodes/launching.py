@@ -23,7 +23,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.nodes.process import ProcessIncarnation
 from chaoslab.fleet.nodes.worker_search import ANSWER_S, ENDING_S, QUIET_S, WorkerSearch
-from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.fleet.stress.registry import StressDriver, Wish, no_driver
 
 _ALONE_S: Final = 2.0
 """Time for which workers may outlive their launcher before it is started again."""
@@ -41,7 +41,7 @@ class LaunchingFleet(NodeFleet[ProcessT]):
         self,
         place: Place,
         node_links: NodeLinks | None,
-        driver: Callable[[Wish[ProcessT]], StressDriver],
+        driver: Callable[[Wish[ProcessT]], StressDriver] = no_driver,
     ) -> None:
         super().__init__(place, node_links, driver)
         self._launchers: dict[str, str] = {}
