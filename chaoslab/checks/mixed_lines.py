@@ -34,7 +34,7 @@ def mixed(history: History) -> Event[TrainerMixed] | None:
 def as_known(finding: Finding, history: History) -> Finding:
     """The finding; UNKNOWN if it would rest on whose lines they are."""
     shown = mixed(history)
-    is_known = finding.outcome is Outcome.FAIL and {*finding.codes} <= _KNOWN
+    is_known = finding.outcome is Outcome.FAIL and not _KNOWN.isdisjoint(finding.codes)
     is_doubt = finding.outcome is Outcome.UNKNOWN
     if shown is None or is_doubt or is_known or finding.check in _OF_PROCESSES:
         return finding
