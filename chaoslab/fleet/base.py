@@ -104,6 +104,8 @@ class NodeSite:
     """The folder of compiled steps there; None: that of this machine."""
     flags: tuple[str, ...] = ()
     """More flags for the syncer and the learners."""
+    is_here: bool = True
+    """Whether the files of a training of the user's own are on this machine."""
 
     @property
     def needs_tls(self) -> bool:

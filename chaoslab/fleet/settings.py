@@ -21,6 +21,7 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.trainers.reading import Patterns
+from chaoslab.trainers.sources import SourceSettings
 from chaoslab.undo.base import UndoLog
 
 TRIAL_S = 120.0
@@ -73,6 +74,8 @@ class Reading:
     """Whether it is read in files or on a page, and not in its output."""
     restarts: str
     """`training.script.restarts` of the plan."""
+    sources: Mapping[str, SourceSettings] = field(default_factory=dict)
+    """The places where it is read, by worker, for a fleet whose files are not on this machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

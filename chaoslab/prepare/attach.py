@@ -2,7 +2,7 @@
 
     compose:chaoslab-training ─► find ─► the syncer's command line ─► keys of `fleet`, `training`
     pid:4711, pattern:train.py, ─► find ─► its workers, what they print ─► keys of `training.script`
-    or `services`, `selector`
+    hosts with a pattern, or `services`, `selector`
 
 What a plan says of `training` is of no use here, but how a training of the user's own is read: the
 training is what it is.
@@ -21,12 +21,15 @@ from chaoslab.faults.base import Fault
 from chaoslab.fleet.attached.found import FindsNodes, Found
 from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Ability, Role
+from chaoslab.fleet.remote.settings import HostTraining
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.prepare.script_lines import recognized
 
 _ENDLESS_ROUNDS: Final = 1_000_000_000
 """Stop rule for a training with a rule of its own."""
+_BELOW: Final = frozenset({"processes", "hosts"})
+"""Fleets where one process may be a launcher whose workers have no ranks."""
 _SIGNALS: Final = frozenset({Ability.KILL, Ability.PAUSE})
 _AS_THEY_ARE: Final = (
     "fragments", "sync_every", "overlap", "quorum", "contribute", "merge", "blend", "compression",
@@ -45,10 +48,13 @@ class Target:
     """What names it on a command line, quoted."""
 
     @classmethod
-    def of(cls, target: str, services: tuple[str, ...] = (), selector: str = "") -> "Target":
+    def of(
+        cls, target: str, services: tuple[str, ...] = (), selector: str = "", pattern: str = ""
+    ) -> "Target":
         """PlanError if it is none: `processes`, `processes:PID`, `pid:PID`, `pattern:REGEX`,
-        `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`. With `services` of the
-        project or a `selector` of pods it is a training of the user's own.
+        `compose:PROJECT`, `namespace:NAME`, `namespace:NAME@CONTEXT` or `ssh:HOST,HOST`. With
+        `services` of the project, a `selector` of pods or a `pattern` on hosts it is a training of
+        the user's own.
         """
         settings, words = _named(target), [target]
         if services:
@@ -61,7 +67,28 @@ class Target:
                 raise PlanError(f"--selector is for namespace:NAME, not for {target}")
             settings = replace(settings, selector=selector)
             words += ["--selector", selector]
+        if isinstance(settings, HostTraining) != bool(pattern):
+            write = (
+                "also write --pattern REGEX: what of the hosts is a worker"
+                if not pattern
+                else ("--pattern is for ssh:HOST,HOST: on this machine write pattern:REGEX")
+            )
+            raise PlanError(f"{target}: {write}")
+        if isinstance(settings, HostTraining):
+            settings = replace(settings, pattern=pattern)
+            words += ["--pattern", pattern]
         return cls(kind=settings.kind, settings=settings, words=shlex.join(words))
+
+    def reached_by(self, inventory: str | None) -> "Target":
+        """The same on hosts that are reached as a file says; as it was without one. PlanError if
+        it is on no hosts.
+        """
+        if inventory is None:
+            return self
+        if not isinstance(self.settings, HostTraining):
+            raise PlanError(f"--inventory is for ssh:HOST,HOST, not for {self.words}")
+        words = f"{self.words} {shlex.join(('--inventory', inventory))}"
+        return replace(self, settings=replace(self.settings, inventory=inventory), words=words)
 
     def named(self) -> "Target":
         """The same training, also if the current context changes before the run begins.
@@ -85,6 +112,10 @@ class Target:
         """Keys of `fleet:` by which these very nodes are found again."""
         if isinstance(self.settings, Compose):
             return {"project": self.settings.project, "services": list(self.settings.services)}
+        if isinstance(self.settings, HostTraining):
+            found = self.settings
+            named = {"inventory": found.inventory} if found.inventory else {}
+            return {"hosts": list(found.hosts), "pattern": found.pattern, **named}
         if isinstance(self.settings, Namespace):
             return asdict(self.settings)
         if isinstance(self.settings, Processes) and self.settings.pattern:
@@ -94,7 +125,7 @@ class Target:
         return {"syncer": next(int(one.handle) for one in nodes if one.role is Role.SYNCER)}
 
 
-def _named(text: str) -> Processes | Compose | Namespace:
+def _named(text: str) -> Processes | Compose | Namespace | HostTraining:
     kind, _, which = text.partition(":")
     if kind == "pid" and which.isdecimal():
         return Processes(pid=int(which))
@@ -108,11 +139,13 @@ def _named(text: str) -> Processes | Compose | Namespace:
         name, is_named, cluster = which.partition("@")
         if name and (cluster or not is_named):  # a script's variable may be empty
             return Namespace(namespace=name, context=cluster)
+    if kind == "ssh" and which:
+        return HostTraining(hosts=tuple(which.split(",")))
     raise PlanError(
         f"{text!r} names no training: write `processes`, `processes:PID` with the syncer's "
         "pid, `compose:PROJECT`, `namespace:NAME` or `namespace:NAME@CONTEXT`, or, for a "
-        "training of your own, `pid:PID`, `pattern:REGEX`, `compose:PROJECT --service NAME` or "
-        "`namespace:NAME --selector app=NAME`"
+        "training of your own, `pid:PID`, `pattern:REGEX`, `compose:PROJECT --service NAME`, "
+        "`namespace:NAME --selector app=NAME` or `ssh:HOST,HOST --pattern REGEX`"
     )
 
 
@@ -151,7 +184,7 @@ def _script_rules(asked: Asked, target: Target, nodes: Sequence[Found]) -> Mappi
         )
     _refuse_signals(plan, nodes)
     workers = sum(node.role is Role.LEARNER for node in nodes)
-    is_known = len(nodes) > 1 or target.kind != "processes"
+    is_known = len(nodes) > 1 or target.kind not in _BELOW
     found: dict[str, Json] = {"workers": workers} if is_known else {}
     if target.kind == "namespace":
         found["restarts"] = "supervisor"

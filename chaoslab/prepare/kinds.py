@@ -36,6 +36,7 @@ FLEETS: Final[Mapping[str, type[FleetSettings]]] = OnDemand(
         "processes": "chaoslab.fleet.attached.settings:Processes",
         "compose": "chaoslab.fleet.attached.settings:Compose",
         "namespace": "chaoslab.fleet.attached.settings:Namespace",
+        "hosts": "chaoslab.fleet.remote.settings:HostTraining",
         "sim": "chaoslab.sim.settings:Sim",
     }
 )

@@ -160,6 +160,7 @@ def _reading(script: Script | None) -> Reading | None:
         patterns=OWN_LINES if script.reads_files else script.patterns,
         is_elsewhere=script.reads_files,
         restarts=script.restarts,
+        sources=script.sources(""),
     )
 
 

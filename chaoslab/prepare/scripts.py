@@ -12,7 +12,7 @@ from chaoslab.plan.model import FaultPlan, FaultSpec, Script
 from chaoslab.plan.model.script import FOLDER
 
 _ATTACHED: Final = MappingProxyType(
-    {"processes": "pid", "compose": "services", "namespace": "selector"}
+    {"processes": "pid", "compose": "services", "namespace": "selector", "hosts": "pattern"}
 )
 """Fleets of trainings that run already, with the key that names one of the user's own."""
 FLEETS: Final = ("local", *_ATTACHED)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
@@ -24,6 +24,9 @@ from chaoslab.core.units import COUNT, DURATION, ROUNDS, Quantity
 from chaoslab.plan.file.document import Tree, read
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
+
+_ATTACHED: Final = frozenset({"processes", "compose", "namespace", "hosts"})
+"""Fleets of trainings that others have started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,7 @@ class Record:
     @property
     def is_attached(self) -> bool:
         """Whether the training was started by others: no hint starts one in its place."""
-        return self.setting("fleet.kind") in {"processes", "compose", "namespace"}
+        return self.setting("fleet.kind") in _ATTACHED
 
     @property
     def again(self) -> str:
@@ -63,7 +66,10 @@ class Record:
         which = self.setting("fleet.project") or self.setting("fleet.namespace")
         if context := self.setting("fleet.context"):
             which = f"{which}@{context}"
-        if pattern := self.setting("fleet.pattern"):
+        pattern, hosts = self.setting("fleet.pattern"), self._value("fleet.hosts")
+        if isinstance(hosts, list):
+            kind, which = "ssh", ",".join(map(str, hosts))
+        elif pattern:
             kind, which = "pattern", pattern
         elif self.setting("fleet.pid"):
             kind, which = "pid", "PID"
@@ -73,6 +79,10 @@ class Record:
             words += ["--service", str(service)]
         if selector := self.setting("fleet.selector"):
             words += ["--selector", selector]
+        if isinstance(hosts, list):
+            words += ["--pattern", str(pattern)]
+        if inventory := self.setting("fleet.inventory"):
+            words += ["--inventory", inventory]
         return f"chaoslab attach {' '.join(map(quote, words))} {self.plan}"
 
     def setting(self, key: str) -> str | None:

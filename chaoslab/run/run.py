@@ -102,7 +102,7 @@ class Run:
                 stop=plan.training.stop.limits,
             )
             self.recorder.derive = self.script_progress.see
-            if script.reads_files or script.checkpoints_of(0):
+            if fleet.node_site.is_here and (script.reads_files or script.checkpoints_of(0)):
                 self.files = ScriptFiles(
                     script, directory.script, self.script_progress, journal.clock
                 )

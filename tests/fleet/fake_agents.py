@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Json, encode
+from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Node, NodeSpec, probed
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Runs
-from chaoslab.fleet.remote.protocol.messages import as_json, from_observation, read_as
+from chaoslab.fleet.remote.protocol.messages import (
+    as_json,
+    from_error,
+    from_observation,
+    read_as,
+)
 from chaoslab.fleet.remote.protocol.reach import RUN_S, HostAddress, Ran, Reach, Streams, Unreached
 from tests.fleet.direct_hosts import ThisPython
 
@@ -45,6 +51,8 @@ class FakeHost:
         self.session = ""
         self.record = _no_files()
         """What it sends as the record of its nodes."""
+        self.found: list[Found] = []
+        """Nodes of a training that runs there already."""
         self.proxy = ""
         """Address of the proxy that its agents open."""
         self._nodes: dict[str, Node] = {}
@@ -117,12 +125,27 @@ class FakeHost:
                 return {"value": as_json(node)}
             case "restart":
                 node = self._nodes[names[0]]
+                if self.found:
+                    return {"value": as_json(node)}
                 again = Node(
                     name=node.name, role=node.role, incarnation=node.incarnation + 1,
                     is_alive=True, labels=node.labels,
                 )  # fmt: skip
                 self._nodes[names[0]] = again
                 return {"value": as_json(again)}
+            case "find":
+                if not self.found:
+                    return {"error": from_error(AbilityError("nothing matches"))}
+                return {"value": [as_json(one) for one in self.found]}
+            case "adopt":
+                for shown in call["with"]["nodes"]:
+                    one = read_as(Found, shown)
+                    assert one.handle in {there.handle for there in self.found}
+                    self._nodes[one.name] = Node(
+                        name=one.name, role=one.role, labels={}, is_alive=True,
+                        incarnation=call["with"]["first"][one.name],
+                    )  # fmt: skip
+                return {"value": [as_json(node) for node in self._nodes.values()]}
             case "probe":
                 seen = probed(names[0], incarnation=1, pid=7, state="S")
                 return {"value": from_observation(seen)}

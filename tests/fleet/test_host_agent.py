@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug
 from chaoslab.core.events import Kind, Observation
 from chaoslab.core.process_identity import identify
+from chaoslab.fleet.attached.found import Found, of_script
 from chaoslab.fleet.base import Node, NodeSpec, Role
 from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.host_agent import life
@@ -24,7 +26,10 @@ from chaoslab.fleet.remote.host_agent.life import listening
 from chaoslab.fleet.remote.host_agent.spool import SPOOL, Spool
 from chaoslab.fleet.remote.protocol import messages
 from chaoslab.fleet.remote.protocol.reach import Streams
+from chaoslab.fleet.settings import Reading
 from chaoslab.fleet.stressors import Mechanism, MemoryLimit, Neighbours, OccupiedMemory, Slowness
+from chaoslab.trainers.reading import Patterns
+from chaoslab.trainers.sources import SourceSettings
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.fleet.direct_hosts import home_folder
 from tests.payload_reading import observed
@@ -92,6 +97,21 @@ def test_nodes_and_specifications_travel_as_they_are() -> None:
     node = Node(name="a", role=Role.SYNCER, labels={}, incarnation=3, is_alive=True)
     assert messages.read_as(NodeSpec, json.loads(json.dumps(messages.as_json(spec)))) == spec
     assert messages.read_as(Node, json.loads(json.dumps(messages.as_json(node)))) == node
+
+
+def test_what_is_read_of_a_training_travels_as_it_is() -> None:
+    patterns = Patterns.of(progress=r"step (?P<step>\d+)", saved="saved")
+    source = SourceSettings.of({"csv": "a.csv", "loss": "train"}, patterns)
+    reading = Reading(
+        patterns=patterns, is_elsewhere=True, restarts="itself", sources={"worker-0": source}
+    )
+    found = replace(of_script("worker-0", "process 7", "7"), rank=3)
+    assert messages.read_as(Reading, json.loads(json.dumps(messages.as_json(reading)))) == reading
+    assert messages.read_as(Found, json.loads(json.dumps(messages.as_json(found)))) == found
+    for broken in ("(", 7):
+        shown = {**messages.as_json(reading), "patterns": {"progress": broken}}
+        with pytest.raises(messages.Garbled):
+            messages.read_as(Reading, shown)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.fleet.remote.inventory import Inventory, load
+from chaoslab.fleet.remote.inventory import Inventory, load, load_access
 from chaoslab.fleet.remote.settings import Ssh
 from chaoslab.fleet.remote.ssh.access import Access
 from chaoslab.fleet.settings import FleetRequest
@@ -43,6 +43,15 @@ def test_a_whole_inventory_says_where_nodes_are_and_how_to_get_there(tmp_path: P
     assert access.jumped() == Access(
         host="bastion", port=22, user="me", key=access.key, known_hosts="/etc/known"
     )
+
+
+@pytest.mark.parametrize("more", ["", "syncer: {host: 10.0.0.2}\nlearners: {}\n"])
+def test_how_hosts_are_reached_may_be_all_that_a_file_says(tmp_path: Path, more: str) -> None:
+    (tmp_path / "fleet.yaml").write_text(f"ssh: {{user: me, key: id}}\npython: /a/python\n{more}")
+    found = load_access(tmp_path / "fleet.yaml")
+    assert (found.python, found.ssh.user, found.ssh.key) == (
+        "/a/python", "me", str(tmp_path / "id")
+    )  # fmt: skip
 
 
 def test_an_ipv6_address_is_listened_on_in_brackets(tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ def kinds(said: Sequence[Observation]) -> list[Kind]:
     return [one.kind for one in said]
 
 
+def test_a_node_that_others_have_started_lives() -> None:
+    placed = spread(1)
+    told(placed, (0, exited(7, by="SIGKILL")))
+    assert not placed.node.is_alive
+    told(placed, (0, started(8, incarnation=2)))
+    assert (placed.node.incarnation, placed.node.is_alive) == (2, True)
+
+
 def test_each_member_has_flags_and_the_secret_of_its_incarnation() -> None:
     first, second = spread().specs("10.0.0.3:4700", "token")
     assert first.command == ("learner", "--host-index", "0", "--meeting=10.0.0.3:4700")

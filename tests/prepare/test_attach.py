@@ -1,5 +1,6 @@
 """Plans against an attached training: which, and what of the plan gives way to it."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.fleet.attached.found import Command, Found, of_script
 from chaoslab.fleet.attached.settings import Compose, Namespace, Processes
 from chaoslab.fleet.base import Role
+from chaoslab.fleet.remote.settings import HostTraining
 from chaoslab.prepare.attach import Target, attached
-from chaoslab.prepare.plans import Asked, decode
+from chaoslab.prepare.plans import Asked, decode, prepare
 
 NODES = tuple(
     Found(
@@ -97,6 +99,62 @@ def test_a_service_or_labels_name_a_training_of_the_users_own() -> None:
         Target.of("namespace:day", ("trainer",))
     with pytest.raises(PlanError, match="--selector"):
         Target.of("compose:day", selector="app=trainer")
+
+
+def test_hosts_and_a_pattern_name_a_training_of_the_users_own(tmp_path: Path) -> None:
+    target = Target.of("ssh:10.0.0.3,b", pattern="train .*py").reached_by("fleet.yaml")
+    hosts = HostTraining(hosts=("10.0.0.3", "b"), pattern="train .*py", inventory="fleet.yaml")
+    assert (target.settings, target.is_script) == (hosts, True)
+    assert shlex.split(target.words) == [
+        "ssh:10.0.0.3,b", "--pattern", "train .*py", "--inventory", "fleet.yaml"
+    ]  # fmt: skip
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        "version: 1\nname: a\nbaseline: {}\ntwin: false\n"
+        "training: {script: {preset: chaoslab}}\nfleet: {kind: hosts, lease: 9s}\n"
+    )
+    nodes = [of_script(f"worker-{rank}", "process 7", "7@b") for rank in (0, 1)]
+    found, _ = decode(attached(Asked(plan=str(plan)), target, nodes))
+    assert found.fleet.settings == replace(hosts, lease_s=9.0)
+    assert found.training.script is not None
+    assert (found.training.script.workers, found.training.script.restarts) == (2, "chaoslab")
+
+
+@pytest.mark.parametrize(
+    ("target", "pattern"),
+    [("ssh:a", ""), ("ssh:", "train"), ("ssh", "train"), ("processes", "train"), ("ssh:a,a", "t"),
+     ("ssh:-oProxyCommand=a", "train"), ("ssh:me@a", "train"), ("ssh:a", "(")],
+)  # fmt: skip
+def test_what_names_no_hosts_is_refused(target: str, pattern: str) -> None:
+    with pytest.raises(PlanError):
+        Target.of(target, pattern=pattern)
+
+
+@pytest.mark.parametrize(
+    ("training", "fleet", "culprit"),
+    [
+        ("script: {preset: chaoslab}", "hosts: [a]", "pattern"),
+        ("script: {preset: chaoslab}", "pattern: train", "hosts"),
+        ("learners: 2", "hosts: [a], pattern: train", "kind"),
+        ("script: {preset: chaoslab}", "hosts: [a], pattern: train, inventory: gone.yaml", "gone"),
+    ],
+)
+def test_a_plan_that_names_no_training_on_hosts_is_refused(
+    tmp_path: Path, training: str, fleet: str, culprit: str
+) -> None:
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(
+        f"version: 1\nname: a\ntwin: false\ntraining: {{{training}}}\n"
+        f"fleet: {{kind: hosts, {fleet}}}\n"
+    )
+    with pytest.raises(PlanError, match=culprit):
+        prepare(Asked(plan=str(plan)))
+
+
+def test_an_inventory_is_for_hosts() -> None:
+    with pytest.raises(PlanError, match="--inventory"):
+        Target.of("compose:day").reached_by("fleet.yaml")
+    assert Target.of("compose:day").reached_by(None) == Target.of("compose:day")
 
 
 @pytest.mark.parametrize(("fault", "is_refused"), [

@@ -66,7 +66,7 @@ def test_a_hint_for_a_script_names_nothing_that_it_does_not_have(code: Code) -> 
     assert not [word for word in ("training.", "learner", "syncer") if word in found]
 
 
-@pytest.mark.parametrize("kind", ["processes", "compose", "namespace"])
+@pytest.mark.parametrize("kind", ["processes", "compose", "namespace", "hosts"])
 def test_no_hint_starts_a_training_after_one_that_was_attached(kind: str) -> None:
     record = replace(RECORD, settings={"fleet": {"kind": kind}})
     for code in HINTS:
@@ -89,6 +89,10 @@ def test_no_hint_starts_a_training_after_one_that_was_attached(kind: str) -> Non
         (
             {"kind": "namespace", "namespace": "a", "selector": "app in (b, c)"},
             "namespace:a --selector 'app in (b, c)'",
+        ),
+        (
+            {"kind": "hosts", "hosts": ["10.0.0.3", "b"], "pattern": "a b", "inventory": "f.yaml"},
+            "ssh:10.0.0.3,b --pattern 'a b' --inventory f.yaml",
         ),
         ({"kind": "local"}, None),
     ],

@@ -18,6 +18,7 @@ from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.options import (
     bundled,
     gate_options,
+    pattern_option,
     seed_option,
     selector_option,
     service_option,
@@ -40,6 +41,16 @@ from chaoslab.prepare.attach import Target, attached
 from chaoslab.prepare.plans import Asked
 
 
+def _named_target(
+    target: str,
+    services: tuple[str, ...],
+    selector: str,
+    pattern: str,
+    inventory: str | None,
+) -> Target:
+    return Target.of(target, services, selector, pattern).reached_by(inventory)
+
+
 @click.command(
     name="attach",
     epilog=examples(
@@ -52,10 +63,24 @@ from chaoslab.prepare.plans import Asked
         "chaoslab attach 'pattern:torchrun .*train.py' gate.yaml --yes",
         "chaoslab attach compose:my-project --service trainer --write gate.yaml",
         "chaoslab attach namespace:team --selector app=trainer gate.yaml",
+        "chaoslab attach ssh:10.0.0.3,10.0.0.4 --pattern 'torchrun .*train.py' gate.yaml",
         "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
     ),
 )
-@bundled("target", Target.of, click.argument("target"), service_option, selector_option)
+@bundled(
+    "target",
+    _named_target,
+    click.argument("target"),
+    service_option,
+    selector_option,
+    pattern_option,
+    click.option(
+        "--inventory",
+        type=click.Path(),
+        metavar="FILE",
+        help="How hosts are reached: the keys `ssh` and `python` of an inventory.",
+    ),
+)
 @click.argument("plan", required=False)
 @set_option
 @seed_option
@@ -95,8 +120,9 @@ def command(  # noqa: PLR0913  # one for each group of options
     project; or `namespace:NAME`, the pods of a Kubernetes namespace by kubectl's current context,
     `namespace:NAME@CONTEXT` by another one. A training of your own on this machine is `pid:PID`,
     its launcher or its only process, or `pattern:REGEX`, which its command line matches, or that
-    of each of its workers; in containers or pods it is named by --service or --selector. Without
-    PLAN its nodes are listed and nothing is done to them.
+    of each of its workers; in containers or pods it is named by --service or --selector, and on
+    hosts that ssh reaches it is `ssh:HOST,HOST` with --pattern. Without PLAN its nodes are listed
+    and nothing is done to them.
 
     Of the plan, `training` gives way to what runs. Rounds and times of triggers count from the
     moment at which chaoslab comes: `at: {round: 60}` is the 60th round that it sees. Nodes can be
@@ -144,12 +170,16 @@ def confirm(context: click.Context, nodes: Sequence[Found], plan: str) -> None:
         context.exit(ExitCode.REFUSED)
 
 
-def target_of(target: str | None, services: tuple[str, ...], selector: str) -> Target | None:
+def target_of(
+    target: str | None, services: tuple[str, ...], selector: str, pattern: str
+) -> Target | None:
     """The training that runs already; None where a plan starts one."""
     if target is not None:
-        return Target.of(target, services, selector)
-    if services or selector:
-        raise PlanError("--service and --selector name a training that runs: also write --attach")
+        return Target.of(target, services, selector, pattern)
+    if services or selector or pattern:
+        raise PlanError(
+            "--service, --selector and --pattern name a training that runs: also write --attach"
+        )
     return None
 
 
@@ -160,9 +190,9 @@ def attached_to(target: Target | None, asked: Asked) -> tuple[Asked, Sequence[Fo
     if asked.fleet is not None:
         raise PlanError(f"--fleet {asked.fleet} starts a training, --attach takes one: "
                         "use one of them")  # fmt: skip
-    target = target.named()
+    target = target.named().reached_by(asked.inventory)
     nodes = target.find()
-    return attached(replace(asked, fleet=None), target, nodes), nodes
+    return attached(replace(asked, fleet=None, inventory=None), target, nodes), nodes
 
 
 def _print_nodes(

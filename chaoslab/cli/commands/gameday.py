@@ -17,7 +17,13 @@ import click
 from chaoslab.cli.commands.attach import attached_to, confirm, target_of
 from chaoslab.cli.commands.listener_options import Listening, listener_options
 from chaoslab.cli.commands.live_options import Serving, live_options, login
-from chaoslab.cli.commands.options import bundled, plan_options, selector_option, service_option
+from chaoslab.cli.commands.options import (
+    bundled,
+    pattern_option,
+    plan_options,
+    selector_option,
+    service_option,
+)
 from chaoslab.cli.commands.output import (
     advise,
     examples,
@@ -96,6 +102,7 @@ CHARTER_MD = "charter.md"
                       "`chaoslab attach`."),
     service_option,
     selector_option,
+    pattern_option,
 )  # fmt: skip
 @click.option("--yes", "is_begun", is_flag=True, help="Begin without a question.")
 @live_options

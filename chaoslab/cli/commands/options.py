@@ -87,6 +87,10 @@ selector_option = click.option(
     "--selector", default="", metavar="LABELS",
     help="A training of your own: the pods with these labels, such as app=trainer.",
 )  # fmt: skip
+pattern_option = click.option(
+    "--pattern", default="", metavar="REGEX",
+    help="A training of your own on hosts: what the command lines of its workers match.",
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- which verdict exits with 0

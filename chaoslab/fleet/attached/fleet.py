@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.core.units import plural
 from chaoslab.fleet.attached import lock
-from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.attached.found import Found, refuse_others
 from chaoslab.fleet.attached.node import AttachedNode
 from chaoslab.fleet.attached.restoring import RECIPE
-from chaoslab.fleet.base import Node, NodeSite, NodeSpec, Role
+from chaoslab.fleet.base import Node, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import together
@@ -124,7 +123,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     def adopt(self, labels: Mapping[str, Mapping[str, str]]) -> Sequence[Node]:
         """Find the nodes and take them up; NODE_STARTED and their state follow from `poll`."""
         nodes = self._find()
-        self._refuse_others(nodes)
+        refuse_others(nodes, self._learners)
         self._unlock = self._lock(nodes)
         specs = [
             NodeSpec(
@@ -152,15 +151,6 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     def _lock(self, nodes: Sequence[Found]) -> Callable[[], None]:
         """Keep other runs away; what lets them come again. FleetError while one is there."""
         return lock.take(self._identity(nodes), self._place.run_directory)
-
-    def _refuse_others(self, nodes: Sequence[Found]) -> None:
-        """AbilityError if a plan asks for other learners than there are."""
-        there = [node.name for node in nodes if node.role is Role.LEARNER]
-        if self._learners and sorted(self._learners) != sorted(there):
-            raise AbilityError(
-                f"the plan has {plural(len(self._learners), 'learner')}, and {len(there)} run: "
-                "`chaoslab attach` takes their number from what runs"
-            )
 
     def _keep(self, spec: NodeSpec) -> str:
         """The private folder of the run, with the recipe of this node in it."""

@@ -5,19 +5,21 @@ python -m chaoslab.diloco.learner --name=learner-0 --syncer syncer:4600 ─► C
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Protocol, runtime_checkable
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.events import Json
+from chaoslab.core.units import plural
 from chaoslab.fleet.base import Role
 
 PROGRAMS: Final[Mapping[str, Role]] = MappingProxyType(
     {"chaoslab.diloco.syncer": Role.SYNCER, "chaoslab.diloco.learner": Role.LEARNER}
 )
 """Role of each program, as run by `python -m`."""
+_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Found:
     command: Command
     is_first: bool = False
     """Whether it is the first process of its container, which no signal from inside ends."""
+    rank: int | None = None
+    """Its rank among the workers of a script, if its environment says one."""
 
 
 @runtime_checkable
@@ -88,6 +92,32 @@ def of_script(
         command=Command(role=role),
         is_first=is_first,
     )
+
+
+def numbered(workers: Sequence[Found], which: str) -> Sequence[Found]:
+    """Workers that were started each by itself as worker-0, worker-1, …: by their ranks, or, where
+    none has one, in this order. AbilityError if some have ranks, and not these.
+    """
+    ranks = sorted(one.rank for one in workers if one.rank is not None)
+    if ranks and ranks != list(range(len(workers))):
+        more = f" and {len(workers) - _SHOWN} more" if len(workers) > _SHOWN else ""
+        raise AbilityError(
+            f"{which}: of the processes that match, {len(ranks)} have the ranks "
+            f"{', '.join(map(str, ranks))}, and those of a training are 0 to {len(workers) - 1}: "
+            f"{'; '.join(one.where[:100] for one in workers[:_SHOWN])}{more}"
+        )
+    ordered = sorted(workers, key=lambda one: one.rank or 0)
+    return [replace(one, name=f"worker-{number}") for number, one in enumerate(ordered)]
+
+
+def refuse_others(nodes: Sequence[Found], learners: Sequence[str]) -> None:
+    """AbilityError if a plan asks for these learners, and others were found."""
+    there = [node.name for node in nodes if node.role is Role.LEARNER]
+    if learners and sorted(learners) != sorted(there):
+        raise AbilityError(
+            f"the plan has {plural(len(learners), 'learner')}, and {len(there)} run: "
+            "`chaoslab attach` takes their number from what runs"
+        )
 
 
 def command_of(words: Sequence[str]) -> Command | None:

@@ -13,6 +13,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from chaoslab.core import process_tree
@@ -52,6 +53,9 @@ _ENDED_S: Final = 5.0
 class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
     """Processes of this user that chaoslab knows nothing of but what they print."""
 
+    _first: Mapping[str, int] = MappingProxyType({})
+    """Number of the first life here of nodes that had others."""
+
     def __init__(
         self,
         run_directory: Path,
@@ -65,9 +69,13 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
     ) -> None:
         super().__init__(
             run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-            restarts=reading.restarts != "supervisor",
         )  # fmt: skip
-        self._which, self._reading, self._reads = which, reading, reading.patterns
+        self._which = which
+        self._read_as(reading)
+
+    def _read_as(self, reading: Reading) -> None:
+        self._reading, self._reads = reading, reading.patterns
+        self._restarts = reading.restarts != "supervisor"
 
     def _find(self) -> Sequence[Found]:
         return find(self._which, max(1, len(self._learners)))
@@ -124,8 +132,9 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         files = self._own_files(spec.name, identity.pid)
         ran = Ran(identity=identity, printed={file: os.path.getsize(file) for file in files})
         return AttachedProcess(
-            spec, 1, self._place, self._keep, recipe=self._recipes[spec.name], ran=ran
-        )
+            spec, self._first.get(spec.name, 1), self._place, self._keep,
+            recipe=self._recipes[spec.name], ran=ran,
+        )  # fmt: skip
 
     def _taken_up(
         self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool

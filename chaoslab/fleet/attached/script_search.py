@@ -11,15 +11,16 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 import psutil
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.core.process_identity import Identity, identify
-from chaoslab.core.process_tree import children
-from chaoslab.fleet.attached.found import Found, of_script
+from chaoslab.core.process_tree import children, processes
+from chaoslab.fleet.attached.found import Found, numbered, of_script
 from chaoslab.fleet.attached.pod_program import only_waits
 from chaoslab.fleet.attached.processes import files_of, of_others
 from chaoslab.fleet.base import Role
@@ -49,16 +50,17 @@ class Which:
         return f"pattern:{self.pattern}" if self.pid is None else f"pid:{self.pid}"
 
 
-def find(which: Which, workers: int = 1) -> Sequence[Found]:
+def find(which: Which, workers: int = 1, *, is_part: bool = False) -> Sequence[Found]:
     """The nodes of the training, a launcher before its workers. AbilityError if there are none.
 
-    `workers`: how many a launcher has that gives them no rank.
+    `workers`: how many a launcher has that gives them no rank. `is_part`: the training has others
+    on other machines; each process that matches is one of its workers, with all below it.
     """
     mains = [_by_pid(which)] if which.pid is not None else list(_by_pattern(which.pattern))
     if not mains:
-        raise AbilityError(
-            f"{which}: no command line of a process of this user matches, but for runs of chaoslab"
-        )
+        raise AbilityError(f"{which}: {_nothing(which.pattern)}")
+    if is_part:
+        return _beside(mains)
     launchers = [one for one in mains if ranked_below(one)]
     if len(mains) > 1 and launchers:
         raise AbilityError(
@@ -66,7 +68,7 @@ def find(which: Which, workers: int = 1) -> Sequence[Found]:
             f"as in pid:{launchers[0].pid} ({_shown(mains)})"
         )
     if len(mains) > 1:
-        return _beside(mains, which)
+        return numbered(_beside(mains), str(which))
     main = mains[0]
     below: Mapping[int, Identity] = ranked_below(main)
     if not below and workers > 1:
@@ -108,20 +110,26 @@ def _last_lines(file: str) -> Sequence[str]:
     return plain_lines(text)
 
 
-def _beside(mains: Sequence[Identity], which: Which) -> Sequence[Found]:
-    """Workers that were started each by itself: by their ranks, or in the order of their starts."""
-    ranks = [rank_in(environment_of(one)) for one in mains]
-    known = sorted(rank for rank in ranks if rank is not None)
+def _beside(mains: Sequence[Identity]) -> Sequence[Found]:
+    """Workers that were started each by itself, in the order of their starts, with their ranks."""
     ordered = sorted(mains, key=lambda one: (one.start_ticks, one.pid))
-    if known == list(range(len(mains))):
-        ordered = [mains[ranks.index(rank)] for rank in known]
-    elif known:
-        raise AbilityError(
-            f"{which}: of the processes that match, {len(known)} have the ranks "
-            f"{', '.join(map(str, known))}, and those of a training are 0 to {len(mains) - 1}: "
-            f"{_shown(mains)}"
-        )
-    return [_found(f"worker-{rank}", Role.LEARNER, one) for rank, one in enumerate(ordered)]
+    return [
+        replace(_found("", Role.LEARNER, one), rank=rank_in(environment_of(one))) for one in ordered
+    ]
+
+
+def _nothing(pattern: str) -> str:
+    """Why nothing matches: nothing runs, or what does is another user's."""
+    for process in processes():
+        with suppress(psutil.Error):  # gone
+            is_of_others = process.uids().real != os.getuid()
+            if is_of_others and re.search(pattern, shlex.join(process.cmdline())):
+                user = process.username()
+                return (
+                    f"process {process.pid} matches, and belongs to {user}, whose processes are "
+                    f"not yours to signal: be {user}"
+                )
+    return "no command line of a process of this user matches, but for runs of chaoslab"
 
 
 def _found(name: str, role: Role, one: Identity) -> Found:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfOthers:
+class OfOthers:
     """Settings of a fleet whose nodes others have started and connected."""
 
     kind: ClassVar[str]
@@ -53,7 +53,7 @@ class _OfOthers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Processes(_OfOthers):
+class Processes(OfOthers):
     """A training that runs on this machine: chaoslab's syncer and learners, or with `pid` or
     `pattern` one of your own (`training.script`). It goes on after the run.
     """
@@ -95,7 +95,7 @@ class Processes(_OfOthers):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compose(_OfOthers):
+class Compose(OfOthers):
     """A training in the containers of a Docker Compose project, chaoslab's or with `services` one
     of your own (`training.script`); nothing is created or removed.
     """
@@ -138,7 +138,7 @@ class Compose(_OfOthers):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namespace(_OfOthers):
+class Namespace(OfOthers):
     """A training in the pods of a Kubernetes namespace, chaoslab's or with `selector` one of your
     own (`training.script`); their owner in the cluster starts nodes again.
     """

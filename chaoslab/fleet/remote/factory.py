@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Final
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ChaoslabError
 from chaoslab.core.event_loop import EventLoop, ResultT, first_error
-from chaoslab.core.events import Json
+from chaoslab.core.events import Json, encode
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.remote.contact import Terms
+from chaoslab.fleet.remote.delivery.bootstrap import NEEDED
 from chaoslab.fleet.remote.delivery.deliver import Program, deliver
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.ground import Ground
@@ -41,6 +42,10 @@ class HostFleets:
     kind = "ssh"
     fleet: ClassVar[type[RemoteFleet]] = RemoteFleet
     """Fleet that it makes."""
+    adopts: ClassVar[bool] = False
+    """Whether its nodes are those of a training that runs already."""
+    needs: ClassVar[Sequence[str]] = NEEDED
+    """Libraries that the interpreter of a host has to have."""
 
     def __init__(self, inventory: Inventory, request: FleetRequest, terms: Terms) -> None:
         self.inventory, self._request, self._terms = inventory, request, terms
@@ -72,6 +77,7 @@ class HostFleets:
             run=run,
             listen=self.inventory.listen,
             terms=self._terms,
+            adopts=self.adopts,
         )
         try:
             lacking = self._lacking
@@ -91,7 +97,9 @@ class HostFleets:
         reach = SshReach(access)
         if self._ready.get(reach.name, (None,))[0] != access:
             try:
-                program = await deliver(reach, self.inventory.python, self.more(reach.name))
+                program = await deliver(
+                    reach, self.inventory.python, self.more(reach.name), self.needs
+                )
                 self._ready[reach.name] = (access, program)
             except ChaoslabError:
                 await reach.close()
@@ -116,9 +124,16 @@ class HostFleets:
         return frozenset(Ability(name) for one in facts for name in one["lacking"])
 
     async def _facts(self, found: HostAddress) -> Mapping[str, Any]:
+        return await self._answer(found, "facts")
+
+    async def _answer(
+        self, found: HostAddress, command: str, request: Json = None
+    ) -> Mapping[str, Any]:
+        """Answer of a host to a command of its agent's program, without an agent."""
         reach, program = await self.make_ready(found)
         try:
-            return await asked(reach, program.command("-m", AGENT, "facts"))
+            words = program.command("-m", AGENT, command)
+            return await asked(reach, words, stdin=encode(request).encode())
         finally:
             await reach.close()
 

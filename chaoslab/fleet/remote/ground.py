@@ -66,6 +66,8 @@ class Ground:
     listen: str = "127.0.0.1:0"
     """host:port where the syncer listens."""
     terms: Terms = field(default_factory=Terms)
+    adopts: bool = False
+    """Whether the nodes are those of a training that runs on the hosts already."""
 
     def add(self, reach: Reach, program: Runs) -> Host:
         """Add a host, in place of one of the same name. Nothing is started on it yet."""
@@ -79,6 +81,7 @@ class Ground:
             back=lambda host, gap: self.news.put(News(host=host, gap=gap)),
             lost=lambda host, error: self.news.put(News(host=host, lost=error)),
             terms=self.terms,
+            adopts=self.adopts,
         )
         self.hosts[host.name] = host
         return host

@@ -15,7 +15,7 @@ from chaoslab.core.event_loop import ResultT
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.remote.client import AgentClient
 from chaoslab.fleet.remote.contact import Gap, Terms
-from chaoslab.fleet.remote.protocol.names import AGENT
+from chaoslab.fleet.remote.protocol.names import ADOPTS, AGENT
 from chaoslab.fleet.remote.protocol.reach import Reach, asked
 
 _START_S: Final = 90.0
@@ -44,6 +44,8 @@ class Host:
     back: Callable[["Host", Gap], object]
     lost: Callable[["Host", ChaoslabError], object]
     terms: Terms = field(default_factory=Terms)
+    adopts: bool = False
+    """Whether its nodes are those of a training that runs there already."""
     folder: str = ""
     """Folder of the run there, once the agent was started."""
     _client: AgentClient | None = None
@@ -91,8 +93,8 @@ class Host:
         """
         if self._client is not None:
             await self.halt()
-        start = self._agent("start", "--lease-s", repr(self.terms.lease_s))
-        found = await asked(self.reach, start, within_s=_START_S)
+        flags = ("--lease-s", repr(self.terms.lease_s), *((ADOPTS,) if self.adopts else ()))
+        found = await asked(self.reach, self._agent("start", *flags), within_s=_START_S)
         socket, self.folder = str(found["socket"]), str(found["folder"])
         client = AgentClient(
             host=self.name,

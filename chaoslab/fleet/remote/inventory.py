@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
@@ -33,6 +33,7 @@ from chaoslab.plan.model import REGION, SYNCER
 _OF_SYNCER: Final = (SYNCER, "evaluator")
 """Nodes that run where the syncer does: the evaluator reads what that wrote."""
 GENERATION: Final = "generation"
+AccessT = TypeVar("AccessT", bound="HostAccess")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,35 @@ class LearnerPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class HostAccess:
+    """How hosts are reached, and chaoslab is run on them."""
+
+    ssh: SshSettings = field(default_factory=SshSettings)
+    """Access to the hosts."""
+    python: str = "python3"
+    """Interpreter on every host, 3.11 or newer. If it has all libraries it is used as it is;
+    otherwise an environment is made of it, once, and kept on the host."""
+
+    def __post_init__(self) -> None:
+        if not is_interpreter(self.python):
+            raise PlanError(
+                f"{self.python!r} is no interpreter: write python3, or a path without spaces",
+                key="python",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyInventory(HostAccess):
+    """An inventory of which no more is used than how hosts are reached."""
+
+    syncer: SyncerPlace | None = None
+    """Place of a syncer; not used."""
+    learners: Mapping[str, LearnerPlace] = field(default_factory=dict)
+    """Places of learners; not used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory(HostAccess):
     """All hosts of a fleet."""
 
     syncer: SyncerPlace = field(metadata={"example": "{host: 10.0.0.2}"})
@@ -166,8 +195,6 @@ class Inventory:
         metadata={"example": "{learner-0: {hosts: [10.0.0.3]}}"}
     )
     """Place of each learner, by its name in the plan."""
-    ssh: SshSettings = field(default_factory=SshSettings)
-    """Access to the hosts."""
     name: str = ""
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""
@@ -180,16 +207,9 @@ class Inventory:
     """127.0.0.1:PORT of an emulator of the cloud's API; left out: Google's."""
     public_key: str = ""
     """Public ssh key for new hosts: "user:ssh-ed25519 AAAA..."; left out: those of the project."""
-    python: str = "python3"
-    """Interpreter on every host, 3.11 or newer. If it has all libraries it is used as it is;
-    otherwise an environment is made of it, once, and kept on the host."""
 
     def __post_init__(self) -> None:
-        if not is_interpreter(self.python):
-            raise PlanError(
-                f"{self.python!r} is no interpreter: write python3, or a path without spaces",
-                key="python",
-            )
+        HostAccess.__post_init__(self)  # `super()` finds no class with slots
         if self.slices:
             self._require_cloud()
 
@@ -256,7 +276,16 @@ class Inventory:
 
 def load(path: Path) -> Inventory:
     """The inventory in a file; PlanError names every mistake in it, with its line and column."""
-    found = load_settings(path, Inventory, noun="inventory", begins="syncer: {host: …}")
+    return _load(path, Inventory)
+
+
+def load_access(path: Path) -> HostAccess:
+    """The same of how hosts are reached, also where the file says nothing else."""
+    return _load(path, AnyInventory)
+
+
+def _load(path: Path, kind: type[AccessT]) -> AccessT:
+    found = load_settings(path, kind, noun="inventory", begins="syncer: {host: …}")
     home, ssh = path.absolute().parent, found.ssh
     key, known_hosts = _beside(ssh.key, home), _beside(ssh.known_hosts, home)
     return replace(found, ssh=replace(ssh, key=key, known_hosts=known_hosts))

@@ -83,6 +83,12 @@ class Placed:
         with self._changing:
             self.node = node
 
+    def _live(self, incarnation: int) -> None:
+        """It lives, as others may have started it."""
+        with self._changing:
+            if incarnation > self.node.incarnation:
+                self.node = replace(self.node, incarnation=incarnation, is_alive=True)
+
     def end(self, incarnation: int | None = None) -> None:
         """It has ended, unless another incarnation runs than this one."""
         with self._changing:
@@ -110,6 +116,7 @@ class Placed:
     def _started(self, number: int, said: NodeStarted) -> list[Observation]:
         if number == 0:
             self.pid = said.pid
+            self._live(said.incarnation)
         started = Observation.of(self.spec.name, said)
         if not self.is_spread:
             return [started]

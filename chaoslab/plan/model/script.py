@@ -9,7 +9,7 @@ Its workers stand in the learners' place; `chaoslab.trainers` reads what they pr
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import PurePosixPath
@@ -196,6 +196,16 @@ class Script:
         except PlanError as error:
             key = ".".join(filter(None, ("from", error.key)))
             raise PlanError(error.message, key=key) from error
+
+    def sources(self, folder: str) -> Mapping[str, SourceSettings]:
+        """Source of each worker that has its own, by name; empty if it is in their output."""
+        ranks = self.apart(lambda rank: self.source(rank, "").place) if self.reads_files else ()
+        return {self.names[rank]: self.source(rank, folder) for rank in ranks}
+
+    def apart(self, place: Callable[[int], str]) -> Sequence[int]:
+        """Ranks of the workers with a place of their own: all, or if it is one place the first."""
+        ranks = range(self.workers)
+        return ranks if len(set(map(place, ranks))) > 1 else ranks[:1]
 
     def checkpoints_of(self, rank: int) -> str:
         """The pattern of a worker's checkpoints, from `{folder}` on; empty if nobody knows."""

@@ -1,9 +1,16 @@
 """Command lines of nodes, and trainings that a plan can name."""
 
+import os
+import re
+import shlex
+from dataclasses import replace
+
+import psutil
 import pytest
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.fleet.attached.found import Found, command_of, training_of
+from chaoslab.fleet.attached.found import Found, command_of, numbered, of_script, training_of
+from chaoslab.fleet.attached.script_search import Which, find
 from chaoslab.fleet.base import Role
 
 
@@ -68,3 +75,35 @@ def test_a_training_is_in_the_order_of_a_roster() -> None:
 def test_what_no_plan_can_name_is_refused(nodes: list[Found], why: str) -> None:
     with pytest.raises(AbilityError, match=why):
         training_of(nodes, "here", "there is none")
+
+
+def workers(*ranks: int | None) -> list[Found]:
+    """Each with the place in which it stands as its handle."""
+    return [
+        replace(of_script("", "process", str(place)), rank=rank) for place, rank in enumerate(ranks)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "order"),
+    [((2, 0, 1), "120"), ((None, None), "01"), ((None,), "0"), ((0,), "0")],
+)
+def test_workers_are_numbered_by_their_ranks_or_as_they_come(
+    ranks: tuple[int | None, ...], order: str
+) -> None:
+    found = numbered(workers(*ranks), "here")
+    assert [one.name for one in found] == [f"worker-{number}" for number in range(len(ranks))]
+    assert "".join(one.handle for one in found) == order
+
+
+@pytest.mark.parametrize("ranks", [(0, None), (0, 0), (1, 2), (3,)])
+def test_workers_with_other_ranks_are_no_training(ranks: tuple[int | None, ...]) -> None:
+    with pytest.raises(AbilityError, match="here"):
+        numbered(workers(*ranks), "here")
+
+
+def test_a_process_of_another_user_is_named_with_that_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    me, uid = psutil.Process(), os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+    with pytest.raises(AbilityError, match=rf"\b{me.pid}\b.*{re.escape(me.username())}"):
+        find(Which(pattern=f"^{re.escape(shlex.join(me.cmdline()))}$"))

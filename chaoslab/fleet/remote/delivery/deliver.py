@@ -4,15 +4,15 @@ look ─► code missing? unpack ─► libraries missing? build an environment 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.remote.delivery import bootstrap
-from chaoslab.fleet.remote.delivery.package import code, libraries
+from chaoslab.fleet.remote.delivery.package import Content, code, libraries
 from chaoslab.fleet.remote.protocol.reach import Reach, answer, asked
 
 _UNPACK_S: Final = 120.0
@@ -39,8 +39,13 @@ class Program:
         return (*boot(self.python, "run", self.code, self.environment), *words)
 
 
-async def deliver(reach: Reach, python: str, more: Sequence[str] = ()) -> Program:
-    """Bring what the host lacks. AbilityError if it cannot run chaoslab; FleetError if not now."""
+async def deliver(
+    reach: Reach, python: str, more: Sequence[str] = (), needs: Sequence[str] = bootstrap.NEEDED
+) -> Program:
+    """Bring what the host lacks. AbilityError if it cannot run chaoslab; FleetError if not now.
+
+    `needs`: the libraries without which an environment is made, and then `more` beside them.
+    """
     sent = code()
     own = Program(python=python, code=sent.digest)
     looked = await reach.run(boot(python, "look", own.code))
@@ -52,9 +57,10 @@ async def deliver(reach: Reach, python: str, more: Sequence[str] = ()) -> Progra
     if not found["has_code"]:
         unpack = boot(python, "unpack", own.code)
         await asked(reach, unpack, stdin=sent.data, within_s=_UNPACK_S)
-    if not found["missing"] and not more:
+    if not more and not set(needs) & set(found["missing"]):
         return own
-    return await _with_libraries(reach, own, found, more)
+    listed = libraries(*more, only=None if needs is bootstrap.NEEDED else frozenset(needs))
+    return await _with_libraries(reach, own, str(found["python"]), listed)
 
 
 async def _refuse_interpreter(reach: Reach, python: str) -> None:
@@ -78,12 +84,9 @@ def _too_old(name: str, python: str, version: str) -> str:
     )
 
 
-async def _with_libraries(
-    reach: Reach, own: Program, found: Mapping[str, Any], more: Sequence[str]
-) -> Program:
-    """Program in an environment for this very interpreter, made now or before."""
-    listed = libraries(*more)
-    minor = ".".join(str(found["python"]).split(".")[:2])
+async def _with_libraries(reach: Reach, own: Program, version: str, listed: Content) -> Program:
+    """Program in an environment for an interpreter of this version, made now or before."""
+    minor = ".".join(version.split(".")[:2])
     environment = f"{minor}-{listed.digest[:32]}"
     build = boot(own.python, "build", environment)
     await asked(reach, build, stdin=listed.data, within_s=_BUILD_S)

@@ -55,11 +55,12 @@ def code() -> Content:
 
 
 @cache
-def libraries(*more: str) -> Content:
+def libraries(*more: str, only: frozenset[str] | None = None) -> Content:
     """The installed libraries that chaoslab needs, pinned, as a requirements file.
 
-    `more` are requirement lines for this fleet, such as those of an accelerator. AbilityError if
-    chaoslab was not installed, so that they are not known.
+    `more` are requirement lines for this fleet, such as those of an accelerator. `only`: no others
+    than these, which need none. AbilityError if chaoslab was not installed, so that they are not
+    known.
     """
     try:
         pinned = dict(_closure("chaoslab", {}))
@@ -68,7 +69,11 @@ def libraries(*more: str) -> Content:
             f"an environment for hosts is made like this one, and {error.name} is not installed "
             "here: install chaoslab with pip, or name an interpreter that has all as `python:`"
         ) from error
-    lines = [f"{name}=={version}" for name, version in sorted(pinned.items())]
+    lines = [
+        f"{name}=={version}"
+        for name, version in sorted(pinned.items())
+        if only is None or name in only
+    ]
     return Content.of("\n".join([*lines, *more, ""]).encode())
 
 

@@ -1,6 +1,8 @@
 """`python -m chaoslab.fleet.remote.host_agent`: starts, runs and ends a host agent.
 
     facts ────── what this host can do
+    find ─────── the nodes of a training that runs here, by what standard input asks as JSON
+    printed ──── the last lines that each of the nodes has printed that standard input names
     doctor ───── the same in words, and what earlier runs left here
     left RUN ─── what a run still has here
     start RUN ── a process in a session of its own: serve RUN ── once it listens: where, as JSON
@@ -23,15 +25,21 @@ from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import boot_id
+from chaoslab.fleet.attached import script_search
+from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.remote.host_agent.folder import HostFolder, home, write_record
 from chaoslab.fleet.remote.host_agent.life import halt, serve, start
+from chaoslab.fleet.remote.host_agent.verbs import found_here
+from chaoslab.fleet.remote.protocol.messages import read_as
+from chaoslab.fleet.remote.protocol.names import ADOPTS
 from chaoslab.undo import leftovers
 from chaoslab.undo.actions import leftovers as still_there
 from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.log import open_undos
 
-_COMMANDS: Final = ("facts", "doctor", "left", "start", "serve", "halt", "record", "remove")
+_OF_RUN: Final = ("left", "start", "serve", "halt", "record", "remove")
+_COMMANDS: Final = ("facts", "find", "printed", "doctor", *_OF_RUN)
 _LEASE_S: Final = 30.0
 
 
@@ -43,9 +51,13 @@ def main(arguments: Sequence[str]) -> int:
     flags.add_argument("command", choices=_COMMANDS)
     flags.add_argument("run", nargs="?", default="", help="ten hex digits")
     flags.add_argument("--lease-s", type=float, default=_LEASE_S)
+    flags.add_argument(ADOPTS, action="store_true")
     asked = flags.parse_args(arguments)
     try:
-        found = _result_of(asked.command, asked.run, asked.lease_s)
+        if asked.command in _OF_RUN:
+            found = _result_of(asked.command, asked.run, asked.lease_s, adopts=asked.adopts)
+        else:
+            found = _of_host(asked.command)
     except (ChaoslabError, OSError) as error:
         sys.stderr.write(json.dumps({"error": str(error)}) + "\n")
         return 1
@@ -54,17 +66,28 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _result_of(command: str, run: str, lease_s: float) -> Mapping[str, Json]:
-    if command in ("facts", "doctor"):
-        return _facts() if command == "facts" else _doctor()
+def _of_host(command: str) -> Mapping[str, Json]:
+    match command:
+        case "facts":
+            return _facts()
+        case "doctor":
+            return _doctor()
+        case "find":
+            return {"nodes": found_here(**json.load(sys.stdin))}
+        case _:
+            nodes = [read_as(Found, one) for one in json.load(sys.stdin)]
+            return {"printed": {**script_search.printed(nodes)}}
+
+
+def _result_of(command: str, run: str, lease_s: float, *, adopts: bool) -> Mapping[str, Json]:
     folder = HostFolder(run=run)
     match command:
         case "left":
             return {"left": list(_left(folder))}
         case "start":
-            return start(folder, lease_s)
+            return start(folder, lease_s, adopts=adopts)
         case "serve":
-            return serve(folder, lease_s)
+            return serve(folder, lease_s, adopts=adopts)
         case "halt":
             return halt(folder)
         case "record":

@@ -2,7 +2,8 @@
 
     nodes ── observations ──► spool ──► clients          commands ──► verbs ──► nodes
                     no word for 5 s ─► what is overdue is undone
-    lease: not renewed for this long ─► every node ended, all undone, the agent exits
+    lease: not renewed for this long ─► every node ended, or, of a training that ran already, left
+                                        as it was found; all undone, the agent exits
 
 The agent keeps its own undo log and janitor in its folder, so that what it did is undone also when
 it is killed itself.
@@ -21,7 +22,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, encode
 from chaoslab.core.process_identity import boot_id
 from chaoslab.fleet.remote.host_agent.clients import Answers, Client, refusal
-from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
+from chaoslab.fleet.remote.host_agent.fleet import HostedFleet, HostedScript
 from chaoslab.fleet.remote.host_agent.spool import Spool
 from chaoslab.fleet.remote.protocol.messages import Garbled
 from chaoslab.undo.heartbeat import SILENT_S
@@ -39,7 +40,7 @@ class AgentLoop:
     """The loop of one run's agent; `serve` returns when it is over."""
 
     listener: socket.socket
-    fleet: HostedFleet
+    fleet: HostedFleet | HostedScript
     spool: Spool
     answers: Answers
     guard: Guard

@@ -1,55 +1,46 @@
-"""Local fleet of a host, which also notices that a harness speaks to the host agent.
+"""Fleets of a host, which also notice that a harness speaks to the host agent.
 
-HostedFleet.attend ── one wait for ──┬─ output and exits of nodes
-└─ sockets of the agent
+HostedNodes.attend ── one wait for ──┬─ output and exits of nodes
+                                     └─ sockets of the agent
+HostedFleet    nodes that the harness starts here
+HostedScript   nodes of a training of the user's own that runs here already
 """
 
+import logging
 import selectors
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
-from chaoslab.fleet.base import Node, NodeSpec, known_already
+from chaoslab.fleet.attached.found import Found
+from chaoslab.fleet.attached.processes import AttachedProcess
+from chaoslab.fleet.attached.script_fleet import ScriptFleet
+from chaoslab.fleet.attached.script_search import Which
+from chaoslab.fleet.base import Node, NodeSpec, Role, known_already
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.incarnation import LocalProcess
+from chaoslab.fleet.nodes.fleet import IncarnationT, NodeFleet
+from chaoslab.fleet.settings import Reading
+from chaoslab.trainers.reading import OWN_LINES
+from chaoslab.trainers.worker_sources import WorkerSources
 from chaoslab.undo.base import UndoLog
 
+_log = logging.getLogger(__name__)
 _PAUSE_S: Final = 0.01
 """Interval of the looks at sockets while nodes are not looked at."""
+_BLINK_S: Final = 0.02
+"""Interval of the looks at nodes that are no children of the agent."""
 
 
-class HostedFleet(LocalFleet):
-    """The processes of one host."""
+class HostedNodes(NodeFleet[IncarnationT]):
+    """The nodes of one host."""
 
     is_left = False
-
-    def __init__(self, folder: Path, clock: Clock, *, undo_log: UndoLog) -> None:
-        super().__init__(folder, clock, undo_log=undo_log)
-        self._first: dict[str, int] = {}
-
-    def enlist_from(self, spec: NodeSpec, first: int) -> Node:
-        """As `enlist`; its next incarnation here has at least this number, after those elsewhere.
-
-        A node that is known and dead starts next by this specification.
-        """
-        if spec.name not in self._specs:
-            self.enlist(spec)
-        elif (life := self._latest(spec.name)) is not None and not life.is_over:
-            raise known_already(spec)
-        self._specs[spec.name], self._first[spec.name] = spec, first
-        return self._node(spec.name)
-
-    def end(self, name: str) -> None:
-        """Kill a node, if it lives, and wait until it has ended."""
-        self.kill(name)
-        self._ended_if_told(name)
-
-    def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
-        return super()._begin(spec, max(incarnation, self._first.get(spec.name, 1)))
+    _selector: selectors.DefaultSelector
 
     def watch(self, descriptor: int, *, writes: bool = False) -> None:
         """`attend` returns also when this can be read, or written if that is asked for."""
@@ -78,13 +69,98 @@ class HostedFleet(LocalFleet):
             time.sleep(min(limit_s, _PAUSE_S))
         elif not self._observed:
             self._wait(limit_s)
+        while self._troubles:  # no call waits for them
+            _log.error("%s", self._troubles.pop(0))
         return self.poll(self._place.clock.now_s() - 1.0)
 
     def leave(self) -> str:
-        """End all nodes and undo all; what remains, in words. Safe to repeat."""
+        """End all nodes, or leave them as they were found, and undo all; what remains, in words.
+        Safe to repeat.
+        """
         self.is_left = True
         try:
             self.__exit__(None, None, None)
         except FleetError as error:
             return str(error)
         return ""
+
+
+class HostedScript(HostedNodes[AttachedProcess], ScriptFleet):
+    """The processes of a training of the user's own on one host."""
+
+    def __init__(self, folder: Path, clock: Clock, *, undo_log: UndoLog) -> None:
+        nothing = Reading(patterns=OWN_LINES, is_elsewhere=False, restarts="supervisor")
+        super().__init__(folder, clock, undo_log=undo_log, which=Which(), reading=nothing)
+        self._selector = selectors.DefaultSelector()
+        self._found: Sequence[Found] = ()
+        self._sources = WorkerSources({}, Path)
+
+    def adopt_these(
+        self,
+        nodes: Sequence[Found],
+        reading: Reading,
+        labels: Mapping[str, Mapping[str, str]],
+        first: Mapping[str, int],
+    ) -> Sequence[Node]:
+        """As `adopt`, of what was found before. `first`: number of the life of each node here,
+        after those that others have seen.
+        """
+        self._found, self._first = nodes, first
+        self._read_as(reading)
+        adopted = self.adopt(labels)
+        own = {name: one for name, one in reading.sources.items() if name in self._specs}
+        self._sources = WorkerSources(own, lambda name: Path(self._recipes[name].folder))
+        return adopted
+
+    def _find(self) -> Sequence[Found]:
+        return self._found
+
+    def _news(self) -> list[Observation]:
+        told = super()._news()
+        lives = {
+            name: life.incarnation
+            for name, life in self._lives.items()
+            if not life.is_over and life.spec.role is Role.LEARNER
+        }
+        return [*told, *self._sources.read(lives)]
+
+    def _wait(self, limit_s: float) -> None:
+        """As of any such fleet, and no longer than until a socket of the agent can be read."""
+        until_s, known = time.monotonic() + limit_s, len(self._observed)
+        while True:
+            super()._wait(0.0)
+            left_s = max(0.0, min(_BLINK_S, until_s - time.monotonic()))
+            if len(self._observed) > known or self._selector.select(left_s) or not left_s:
+                return
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (*super()._leaving, self._sources.close, self._selector.close)
+
+
+class HostedFleet(HostedNodes[LocalProcess], LocalFleet):
+    """The processes of one host that are started there."""
+
+    def __init__(self, folder: Path, clock: Clock, *, undo_log: UndoLog) -> None:
+        super().__init__(folder, clock, undo_log=undo_log)
+        self._first: dict[str, int] = {}
+
+    def enlist_from(self, spec: NodeSpec, first: int) -> Node:
+        """As `enlist`; its next incarnation here has at least this number, after those elsewhere.
+
+        A node that is known and dead starts next by this specification.
+        """
+        if spec.name not in self._specs:
+            self.enlist(spec)
+        elif (life := self._latest(spec.name)) is not None and not life.is_over:
+            raise known_already(spec)
+        self._specs[spec.name], self._first[spec.name] = spec, first
+        return self._node(spec.name)
+
+    def end(self, name: str) -> None:
+        """Kill a node, if it lives, and wait until it has ended."""
+        self.kill(name)
+        self._ended_if_told(name)
+
+    def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
+        return super()._begin(spec, max(incarnation, self._first.get(spec.name, 1)))

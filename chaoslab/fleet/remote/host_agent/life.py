@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -27,12 +27,12 @@ from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.fleet.remote.host_agent.agent_loop import DISMISSED, AgentLoop
 from chaoslab.fleet.remote.host_agent.clients import Answers
-from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
+from chaoslab.fleet.remote.host_agent.fleet import HostedFleet, HostedScript
 from chaoslab.fleet.remote.host_agent.folder import HostFolder, prune
 from chaoslab.fleet.remote.host_agent.proxy import HostProxy
 from chaoslab.fleet.remote.host_agent.spool import Spool
 from chaoslab.fleet.remote.host_agent.verbs import Verbs
-from chaoslab.fleet.remote.protocol.names import AGENT
+from chaoslab.fleet.remote.protocol.names import ADOPTS, AGENT
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.harness import is_of_run
 from chaoslab.undo.janitor import Overdue, heal, start_janitor
@@ -48,8 +48,11 @@ _log = logging.getLogger(__name__)
 # ---------------------------------------------------------------- start
 
 
-def start(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
-    """The agent, started unless it lives. FleetError if it does not come up."""
+def start(folder: HostFolder, lease_s: float, *, adopts: bool = False) -> Mapping[str, Json]:
+    """The agent, started unless it lives. FleetError if it does not come up.
+
+    `adopts`: its nodes are those of a training that runs here already.
+    """
     folder.make()
     with folder.locked():
         folder.take()
@@ -59,7 +62,7 @@ def start(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
                 raise FleetError(
                     f"an earlier host agent left what cannot be undone: {'; '.join(remaining)}"
                 )
-            _spawn(folder, lease_s)
+            _spawn(folder, lease_s, (ADOPTS,) if adopts else ())
     return {"socket": folder.socket, "folder": str(folder.path)}
 
 
@@ -71,11 +74,11 @@ def _prune() -> None:
         sys.stderr.write(f"old folders stay: {error}\n")
 
 
-def _spawn(folder: HostFolder, lease_s: float) -> None:
+def _spawn(folder: HostFolder, lease_s: float, flags: Sequence[str]) -> None:
     log = folder.path / "host_agent.log"
     with log.open("ab") as errors:
         process = subprocess.Popen(
-            (sys.executable, "-m", AGENT, "serve", folder.run, "--lease-s", repr(lease_s)),
+            (sys.executable, "-m", AGENT, "serve", folder.run, "--lease-s", repr(lease_s), *flags),
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
@@ -94,7 +97,7 @@ def _spawn(folder: HostFolder, lease_s: float) -> None:
 # ---------------------------------------------------------------- serve
 
 
-def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
+def serve(folder: HostFolder, lease_s: float, *, adopts: bool = False) -> Mapping[str, Json]:
     """Be the agent, until it is over."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     process = identify(os.getpid())
@@ -105,7 +108,8 @@ def serve(folder: HostFolder, lease_s: float) -> Mapping[str, Json]:
         undo_log = stack.enter_context(UndoLogFile(folder.path))
         listener, socket = stack.enter_context(listening(folder.path, undo_log))
         spool = stack.enter_context(Spool(folder.path))
-        fleet = HostedFleet(folder.path, WallClock(), undo_log=undo_log)
+        kind = HostedScript if adopts else HostedFleet
+        fleet = kind(folder.path, WallClock(), undo_log=undo_log)
         proxy = HostProxy(folder.path, undo_log)
         stack.callback(proxy.close)
         stack.callback(fleet.leave)

@@ -8,15 +8,18 @@ agent, and with it the nodes.
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.events import Json
+from chaoslab.fleet.attached import script_search
+from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Damage, NodeSpec
-from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
+from chaoslab.fleet.remote.host_agent.fleet import HostedFleet, HostedScript
 from chaoslab.fleet.remote.host_agent.proxy import HostProxy
 from chaoslab.fleet.remote.protocol.messages import (
     Garbled,
@@ -26,13 +29,16 @@ from chaoslab.fleet.remote.protocol.messages import (
     read_as,
     to_stressor,
 )
+from chaoslab.fleet.settings import Reading
 
 Verb: TypeAlias = Callable[..., Json]
 _PLAIN: Final = (
     *("kill", "signal", "prepare", "unprepare", "pause", "resume", "wedge", "unwedge", "notice"),
-    *("relieve", "fill_disk", "free_disk", "cut_power", "kill_host", "fail_chip", "end"),
+    *("relieve", "fill_disk", "free_disk", "kill_host", "fail_chip"),
 )
 """Verbs that take names and plain values, and return nothing."""
+_OF_OWN: Final = ("cut_power", "end")
+"""Of these those for nodes that were started here."""
 
 
 class Verbs:
@@ -40,7 +46,7 @@ class Verbs:
 
     def __init__(
         self,
-        fleet: HostedFleet,
+        fleet: HostedFleet | HostedScript,
         proxy: HostProxy,
         *,
         words: Mapping[str, str],
@@ -52,8 +58,12 @@ class Verbs:
         """
         self._fleet, self._words, self._due_within = fleet, words, due_within
         self.table: dict[str, Verb] = {name: getattr(fleet, name) for name in _PLAIN}
+        if isinstance(fleet, HostedFleet):
+            self.table |= {name: getattr(fleet, name) for name in _OF_OWN}
+            self.table["enlist"] = partial(self._enlist, fleet)
+        else:
+            self.table |= {"find": found_here, "adopt": partial(_adopt, fleet)}
         self.table |= {
-            "enlist": self._enlist,
             "restart": lambda name: as_json(fleet.restart(name)),
             "probe": lambda name: from_observation(fleet.probe(name)),
             "tell": self._tell,
@@ -79,13 +89,13 @@ class Verbs:
         names, settings = call.get("names", []), call.get("with", {})
         if verb is None or not isinstance(names, list) or not isinstance(settings, dict):
             raise Garbled(f"{call!r} is no call of a host agent")
-        with self._due_within(None if due_s is None else float(due_s)):
+        with self._fleet.acting(), self._due_within(None if due_s is None else float(due_s)):
             return verb(*names, **settings)
 
-    def _enlist(self, spec: Any, first: int) -> Json:
+    def _enlist(self, fleet: HostedFleet, spec: Any, first: int) -> Json:
         given = read_as(NodeSpec, spec)
         command = tuple(map(self._filled, given.command))
-        return as_json(self._fleet.enlist_from(replace(given, command=command), first))
+        return as_json(fleet.enlist_from(replace(given, command=command), first))
 
     def _filled(self, word: str) -> str:
         for name, value in self._words.items():
@@ -100,6 +110,25 @@ class Verbs:
 
     def _damage(self, name: str, how: str, *, every: bool) -> None:
         self._fleet.damage(name, Damage(how), every=every)
+
+
+def found_here(*, pattern: str, workers: int, is_part: bool) -> Json:
+    """See `script_search.find`."""
+    which = script_search.Which(pattern=pattern)
+    return [as_json(one) for one in script_search.find(which, workers, is_part=is_part)]
+
+
+def _adopt(
+    fleet: HostedScript,
+    *,
+    nodes: Sequence[Any],
+    reading: Any,
+    labels: Mapping[str, Mapping[str, str]],
+    first: Mapping[str, int],
+) -> Json:
+    found = [read_as(Found, one) for one in nodes]
+    adopted = fleet.adopt_these(found, read_as(Reading, reading), labels, first)
+    return [as_json(one) for one in adopted]
 
 
 def free_port() -> int:

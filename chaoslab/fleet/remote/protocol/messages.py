@@ -8,6 +8,7 @@
 Each line is a JSON object with one of these words as its only key. Decoding is strict.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar, get_args
 
@@ -15,7 +16,9 @@ import msgspec
 
 from chaoslab.core.errors import AbilityError, ChaoslabError, FleetError, HarnessBug, PlanError
 from chaoslab.core.events import Json, Observation, decode
+from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Node, NodeSpec
+from chaoslab.fleet.settings import Reading
 from chaoslab.fleet.stressors import Stressor
 
 LINE_BYTES_MOST: Final = 16 << 20
@@ -45,18 +48,25 @@ def read_line(line: bytes) -> Mapping[str, Any]:
 # ---------------------------------------------------------------- nodes and stressors
 
 
-def as_json(given: NodeSpec | Node | Stressor) -> dict[str, Json]:
+def as_json(given: NodeSpec | Node | Stressor | Found | Reading) -> dict[str, Json]:
     """The same as JSON, secrets included: a specification travels on private channels only."""
-    shown: dict[str, Json] = msgspec.to_builtins(given)
+    shown: dict[str, Json] = msgspec.to_builtins(given, enc_hook=_pattern_of)
     return shown
 
 
 def read_as(kind: type[_Given], shown: Any) -> _Given:
     """What `as_json` has made of something of this kind; Garbled if it is malformed."""
     try:
-        return msgspec.convert(shown, kind)
-    except msgspec.ValidationError as error:
+        return msgspec.convert(shown, kind, dec_hook=lambda _, pattern: re.compile(pattern))
+    except (msgspec.ValidationError, re.error) as error:
         raise Garbled(f"{error}") from error
+
+
+def _pattern_of(value: object) -> str:
+    """The text of a regular expression, the only value that JSON has no form for."""
+    if not isinstance(value, re.Pattern):
+        raise HarnessBug(f"{value!r} is not sent to hosts")
+    return str(value.pattern)
 
 
 def from_stressor(stressor: Stressor) -> Json:

@@ -5,6 +5,8 @@ from typing import Final
 
 AGENT: Final = "chaoslab.fleet.remote.host_agent"
 """Module that is run on a host."""
+ADOPTS: Final = "--adopts"
+"""Its flag for nodes of a training that runs there already."""
 END_AGENT: Final = "end_agent"
 """Undo verb: end the agent of a run on a host."""
 _PYTHON: Final = re.compile(r"[\w./][\w./+-]*")
