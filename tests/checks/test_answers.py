@@ -24,6 +24,11 @@ def never_back(for_s: float) -> Story:
     return Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(for_s)
 
 
+def left_alone(story: Story) -> Story:
+    """It goes on, and is no longer looked at."""
+    return story.say(Kind.RUN_LEFT, nodes=["syncer"], gone=[], refused_lines={})
+
+
 def without_syncer(starts_s: float, *, first_s: float = 0.0) -> Story:
     """Its next process takes `starts_s` until it is ready; its first one took `first_s`."""
     story = Story(syncer_starts_s=first_s).baseline().lose_syncer().stall(6)
@@ -47,6 +52,7 @@ def found_running(starts_s: float) -> Story:
         (half_killed, None, 0.25),
         (lambda: half_killed().finish("interrupted"), None, 0.25),
         (lambda: half_killed().stall(9).finish("aborted"), False, 9.0),
+        (lambda: left_alone(half_killed()).stall(9).finish(), True, 0.25),
         (lambda: Story().start().train(9).end(), None, None),
         (lambda: without_syncer(4.0), True, 14.25),
         (lambda: without_syncer(11.0), False, 21.25),
@@ -59,7 +65,7 @@ def found_running(starts_s: float) -> Story:
     ],
     ids=[
         "to its end", "a short pause", "a long pause", "no more merges", "breaks off",
-        "interrupted", "a long pause before the cut", "never measured",
+        "interrupted", "a long pause before the cut", "left running", "never measured",
         "the next syncer starts", "the next syncer starts late", "no later than the first",
         "later than the first", "the first was not seen", "no next syncer",
     ],
