@@ -89,7 +89,8 @@ class Verbs:
         names, settings = call.get("names", []), call.get("with", {})
         if verb is None or not isinstance(names, list) or not isinstance(settings, dict):
             raise Garbled(f"{call!r} is no call of a host agent")
-        with self._fleet.acting(), self._due_within(None if due_s is None else float(due_s)):
+        due = self._due_within(None if due_s is None else float(due_s))
+        with self._fleet.acting(map(str, names)), due:
             return verb(*names, **settings)
 
     def _enlist(self, fleet: HostedFleet, spec: Any, first: int) -> Json:
