@@ -193,6 +193,9 @@ class FakeFleet:
         self._do("repair_slice", name)
         self.restart(name)
 
+    def take_down(self, *names: str) -> None:
+        self.kill(*names)
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self._do(f"{how}{' every' if every else ''}", name)
 

@@ -49,7 +49,8 @@ class Which(StrEnum):
 class StorageDamageCheckpoint(EndsProcess):
     """Kill the learner, damage its checkpoint while it is down, and start it again.
 
-    The heal starts a target that did not stay up; the damage stays, as on a real disk.
+    The heal starts a target that did not stay up; the damage stays, as on a real disk, but that a
+    training which runs already gets its checkpoint back when the run ends.
     """
 
     how: Damage = Damage.CORRUPT
@@ -70,7 +71,7 @@ class StorageDamageCheckpoint(EndsProcess):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """All are down before the first is damaged: together they have no healthy peer to ask."""
-        fleet.kill(*injection.targets)
+        able(fleet, StoresFiles).take_down(*injection.targets)
         for name in injection.targets:
             able(fleet, StoresFiles).damage(name, self.how, every=self.which is Which.ALL)
         for name in injection.targets:

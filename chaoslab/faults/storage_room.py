@@ -74,10 +74,13 @@ class StorageDiskFull(FillsVolume):
     def look(self, window: EvidenceWindow) -> Found:
         """Full, and a write was refused meanwhile."""
         filled = window.first(StorageFilled)
-        refused = window.of(CheckpointFailed) if window.has_syncer else _failed_saves(window)
         if filled is None or filled.payload.free_bytes > 0:
             text = "has room on its volume, as far as the record shows"
             return no_evidence(Code.NOT_APPLIED, text)
+        since_s = filled.time_s
+        refused = (
+            window.of(CheckpointFailed) if window.has_syncer else _failed_saves(window, since_s)
+        )
         measured: dict[str, Json] = {
             "free_bytes": filled.payload.free_bytes,
             "total_bytes": filled.payload.total_bytes,
@@ -89,7 +92,7 @@ class StorageDiskFull(FillsVolume):
         elif refused:
             ended = isinstance(refused[0].payload, NodeExited)
             said = "it ended" if ended else "it saved no checkpoint when one was due"
-        elif saved := _saves(window)[1]:
+        elif saved := _saves(window, since_s)[1]:
             said = (
                 f"files of {plural(len(saved), 'checkpoint')} were written all the same, in the "
                 "space of those that it removes or overwrites, or cut off"
@@ -102,26 +105,28 @@ class StorageDiskFull(FillsVolume):
         )
 
 
-def _failed_saves(window: EvidenceWindow) -> Sequence[Event]:
+def _failed_saves(window: EvidenceWindow, since_s: float) -> Sequence[Event]:
     """Evidence of a script: it ended by itself, or saved nothing for longer than between its last
     two checkpoints before; the newest of these is its proof.
     """
     if ended := [e for e in window.of(NodeExited) if not e.payload.sent]:
         return ended
-    before, during = _saves(window)
+    before, during = _saves(window, since_s)
     if len(before) < _FEW or during:
         return ()
     usual_s = before[-1].time_s - before[-2].time_s
-    return before[-1:] if window.end_s - window.begin_s > usual_s else ()
+    return before[-1:] if window.end_s - since_s > usual_s else ()
 
 
-def _saves(window: EvidenceWindow) -> tuple[Sequence[Event[TrainerSaid]], Sequence[Event]]:
-    """Checkpoints of a script before the fault, and meanwhile."""
+def _saves(
+    window: EvidenceWindow, since_s: float
+) -> tuple[Sequence[Event[TrainerSaid]], Sequence[Event]]:
+    """Checkpoints of a script before the fault, and since its disk was full."""
     before, during = (
         [e for e in of(events, TrainerSaid) if e.payload.what is LineKind.SAVED]
         for events in (window.before, window.during)
     )
-    return before, [e for e in during if e.time_s - e.payload.age_s > window.begin_s]
+    return before, [e for e in during if e.time_s - e.payload.age_s > since_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,11 +121,18 @@ class Stressable(Protocol):
 class StoresFiles(Protocol):
     """Can damage the files that nodes keep."""
 
+    def take_down(self, *names: str) -> None:
+        """Kill the nodes, so that their files can be damaged; where others would start them again
+        at once they are only stopped, and `damage` kills them.
+        """
+        ...
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
 
-        A node that `kill` has hit and that is still ending is waited for. FleetError if it keeps
-        no file yet. There is no way back but the node's own.
+        After `take_down`: a node that is still ending is waited for. FleetError if it keeps no file
+        yet. There is no way back but the node's own; files of a training that others started are
+        put back at the end.
         """
         ...
 

@@ -66,6 +66,18 @@ class Explains(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keeps:
+    """Checkpoints of a worker of a training that runs already."""
+
+    folder: str
+    """Folder in its container or pod."""
+    names: str
+    """Pattern in it, as of `NodeSpec.keeps_names`."""
+    is_filled: bool
+    """Whether the volume with the folder is to be full for a while."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """Source of progress of a training that is not chaoslab's own, and who restarts it."""
 
@@ -76,6 +88,8 @@ class Reading:
     """`training.script.restarts` of the plan."""
     sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     """The places where it is read, by worker, for a fleet whose files are not on this machine."""
+    keeps: Mapping[str, Keeps] = field(default_factory=dict)
+    """Checkpoints on which faults act, by worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +120,6 @@ class FleetRequest:
     """Abilities that its faults need."""
     reading: Reading | None = None
     """Source of progress; None: it is chaoslab's own training."""
-
-    @property
-    def reads(self) -> Patterns | None:
-        """Lines of the output that are progress; None as for `reading`."""
-        return None if self.reading is None else self.reading.patterns
 
 
 @runtime_checkable

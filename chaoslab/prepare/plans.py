@@ -19,9 +19,10 @@ from typing import Final
 import chaoslab
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.faults.base import Fault
-from chaoslab.fleet.settings import BringsClock, FleetRequest, Reading
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.settings import BringsClock, FleetRequest, Keeps, Reading
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
-from chaoslab.plan.model import FaultPlan, Script
+from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.doubtful import doubtful
 from chaoslab.prepare.impossible import impossible
@@ -137,11 +138,8 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
         seed=plan.seed,
         trial=partial(task_trial, plan),
         learners={name: plan.training.hosts_of(name) for name in plan.training.roster},
-        needs=frozenset(
-            ability for one in plan.faults if isinstance(one.settings, Fault)
-            for ability in one.settings.needs
-        ),
-        reading=_reading(plan.training.script),
+        needs=_needs(plan),
+        reading=_reading(plan),
     )  # fmt: skip
     settings = fleet_of(plan)
     if isinstance(settings, BringsClock):
@@ -152,16 +150,37 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
     return FleetSetup(fleet=settings.factory(request))
 
 
-def _reading(script: Script | None) -> Reading | None:
-    """How the fleet reads a training of the user's own."""
+def _needs(plan: FaultPlan, name: str = "") -> frozenset[Ability]:
+    """Abilities that faults of a plan need; with `name` of those that may hit this node."""
+    return frozenset(
+        ability
+        for one in plan.faults
+        if isinstance(one.settings, Fault)
+        and not (name and one.target.names and name not in one.target.names)
+        for ability in one.settings.needs
+    )
+
+
+def _reading(plan: FaultPlan) -> Reading | None:
+    """How the fleet reads a training of the user's own, and where that keeps checkpoints."""
+    script = plan.training.script
     if script is None:
         return None
+    needs = {name: _needs(plan, name) for name in script.names if script.folder}
     return Reading(
         patterns=OWN_LINES if script.reads_files else script.patterns,
         is_elsewhere=script.reads_files,
         restarts=script.restarts,
         sources=script.sources(""),
-    )
+        keeps={
+            name: Keeps(
+                folder=script.folder_of(rank), names=script.damageable(rank),
+                is_filled=Ability.VOLUME in needs[name],
+            )
+            for rank, name in enumerate(script.names)
+            if needs.get(name, frozenset()) & {Ability.STORAGE, Ability.VOLUME}
+        },
+    )  # fmt: skip
 
 
 def decode(asked: Asked) -> tuple[FaultPlan, Document]:

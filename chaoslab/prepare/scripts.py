@@ -16,6 +16,9 @@ _ATTACHED: Final = MappingProxyType(
 )
 """Fleets of trainings that run already, with the key that names one of the user's own."""
 FLEETS: Final = ("local", *_ATTACHED)
+_KEEPING: Final = ("compose", "namespace")
+"""Those of them in whose containers the folder of checkpoints is."""
+_ON_FILES: Final = frozenset({Ability.STORAGE, Ability.VOLUME})
 _ABLE: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.SLOW, Ability.QUOTA, Ability.DUTY_CYCLE, Ability.CROWD,
@@ -76,7 +79,9 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         if script.is_launched and isinstance(settings, ProcessCrashLoop):
             text = "starts a worker several times itself, and its launcher does that: kill it"
             yield ("faults", number, "fault"), f"{fault.fault} {text}"
-        if why := _not_able(fault) or _not_on_links(fault, script):
+        is_elsewhere = plan.fleet.kind in _KEEPING and not script.folder
+        why = _not_able(fault) or _not_on_links(fault, script)
+        if why := why or (_not_on_files(fault) if is_elsewhere else ""):
             yield ("faults", number, "fault"), why
 
 
@@ -109,6 +114,15 @@ def _not_on_links(fault: FaultSpec, script: Script) -> str:
     return ""
 
 
+def _not_on_files(fault: FaultSpec) -> str:
+    if not isinstance(fault.settings, Fault) or not fault.settings.needs & _ON_FILES:
+        return ""
+    return (
+        f"{fault.fault} acts on checkpoints, and where they are is not known: write the folder, as "
+        "the containers see it, as in training: {script: {folder: /checkpoints}}"
+    )
+
+
 def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     """Mistakes in its source: a command, or what runs already."""
     key = _ATTACHED.get(plan.fleet.kind)
@@ -118,6 +132,9 @@ def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
     if plan.fleet.kind in ("compose", "namespace") and script.reads_files:
         text = "is a place on this machine, and these workers are elsewhere: read their output"
         yield ("training", "script", "from"), text
+    if plan.fleet.kind not in _KEEPING and script.folder:
+        text = "is in containers or pods of what runs already: write {folder} in `command`"
+        yield ("training", "script", "folder"), text
     if not is_attached and not script.command:
         yield ("training", "script", "command"), "is empty: write what starts a worker"
     if is_attached and script.ports:

@@ -109,6 +109,10 @@ class SimFleet(DiskFaults):
         """See `Fleet.kill`."""
         self.signal(*names, signal="SIGKILL")
 
+    def take_down(self, *names: str) -> None:
+        """See `StoresFiles.take_down`."""
+        self.kill(*names)
+
     def signal(self, *names: str, signal: str) -> None:
         """See `Fleet.signal`."""
         name = str(getattr(signal, "value", signal))

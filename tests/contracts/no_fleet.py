@@ -116,6 +116,9 @@ class NoFleet:
     def tell(self, name: str, *_: object, **__: object) -> None:
         self.notice(name)
 
+    def take_down(self, *names: str) -> None:
+        self.kill(*names)
+
     def damage(self, name: str, *_: object, **__: object) -> None:
         self._nodes[name]
         self.touched.add(name)

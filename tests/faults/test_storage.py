@@ -64,12 +64,14 @@ def went_on(step: int, how: Damage) -> Record:
     )  # fmt: skip
 
 
-def saving(*times_s: float, age_s: float = 0.0) -> Record:
-    """A script that saved every 2 s until its disk was full at second 10, and then at these."""
+def saving(*times_s: float, age_s: float = 0.0, filled_s: float = 10.1) -> Record:
+    """A script that saved every 2 s until the fault began at second 10, and then at these."""
     record = of_script(Record(StorageDiskFull())).add(1.0, Kind.NODE_STARTED)
-    for time_s in (6.0, 8.0, 10.0, *times_s):
+    for time_s in sorted((6.0, 8.0, 10.0, filled_s, *times_s)):
         if time_s == 10.0:
-            record.begin(10.0).add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=0)
+            record.begin(10.0)
+        elif time_s == filled_s:
+            record.add(time_s, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=0)
         else:
             record.add(time_s, Kind.TRAINER_SAID, what="saved", step=70, age_s=age_s)
     return record.fault_event(20.0, Kind.FAULT_HEALING)
@@ -161,6 +163,9 @@ BACK: dict[str, Json] = {"file": NEWEST, "bytes_before": None, "bytes_after": 10
     case("a full disk is proved by a script that saves no more", saving(), Code.AS_ASKED),
     case("one that overwrites its files goes on saving", saving(12.0), Code.NOT_USED),
     case("a file is of the time when it was written", saving(10.2, age_s=0.3), Code.AS_ASKED),
+    case(
+        "what is saved before its disk is full is not", saving(10.5, filled_s=10.8), Code.AS_ASKED
+    ),
     case(
         "a disk with room is not full whatever failed",
         filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something"),

@@ -27,8 +27,8 @@ class Shelf:
     unpacked: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
     """By path: owner, mode and content."""
 
-    def user(self, _container: str) -> str:
-        return self.user_name
+    def made_as(self, _container: str) -> SimpleNamespace:
+        return SimpleNamespace(user=self.user_name)
 
     def read_file(self, _container: str, path: str) -> bytes:
         assert path == "/etc/passwd"

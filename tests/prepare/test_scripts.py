@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.attached.settings import ComposeFleets
+from chaoslab.fleet.base import Ability, NodeSpec
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
@@ -23,13 +24,15 @@ def prepared(
     target: str = "{launcher: all}",
     ports: str = "{}",
     fleet: str = "{kind: local}",
+    folder: str = "",
 ) -> Prepared:
     path = tmp_path / "trial.yaml"
     path.write_text(
         f"""version: 1
 name: trial
 training:
-  script: {{command: '{command}', workers: 4, restarts: {restarts}, ports: {ports}}}
+  script: {{command: '{command}', workers: 4, restarts: {restarts}, ports: {ports}, \
+folder: '{folder}'}}
 fleet: {fleet}
 limits: {{timeout: 4m}}
 faults:
@@ -92,6 +95,7 @@ def test_a_launcher_can_be_killed_and_nothing_else(
 
 
 STORE = "{store: 127.0.0.1:9000}"
+COMPOSE = "{kind: compose, project: day, services: [trainer]}"
 
 
 @pytest.mark.parametrize(
@@ -155,3 +159,44 @@ def test_the_link_of_a_launcher_can_be_broken(tmp_path: Path) -> None:
     launch = Launch(plan=found.plan, snapshots=Path(), tokens=Path())
     (launcher,) = launch.workers(script, {"launcher": {"store": 4711}})
     assert "127.0.0.1:4711" in launcher.command
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"fleet": COMPOSE}, r"faults\[0\].fault.*script: {folder: "),
+        ({"fleet": COMPOSE, "folder": "saved"}, r"script.folder.*absolute"),
+        ({"folder": "/saved", "command": EACH}, r"script.folder.*{folder}"),
+    ],
+)
+def test_checkpoints_in_containers_need_the_name_of_their_folder(
+    tmp_path: Path, given: dict[str, str], place: str
+) -> None:
+    usual = {"command": "", "target": "{workers: 1}", "fault": "storage.damage_checkpoint"}
+    with pytest.raises(PlanError, match=place):
+        prepared(tmp_path, **usual | given)
+
+
+@pytest.mark.parametrize(
+    ("fault", "abilities"),
+    [
+        ("storage.disk_full", {Ability.STORAGE, Ability.VOLUME}),
+        ("process.kill", set[Ability]()),
+    ],
+)
+def test_a_fleet_of_containers_acts_on_files_where_a_fault_needs_it(
+    tmp_path: Path, fault: str, abilities: set[Ability]
+) -> None:
+    pytest.importorskip("docker.errors", exc_type=ImportError)
+    found = prepared(
+        tmp_path, "", target="{workers: 1}", fault=fault, fleet=COMPOSE, folder="/saved/{rank}"
+    )
+    factory = found.fleet_setup.fleet
+    assert isinstance(factory, ComposeFleets)
+    assert factory.abilities & {Ability.STORAGE, Ability.VOLUME} == abilities
+    assert factory.request.reading is not None
+    keeps = factory.request.reading.keeps
+    assert [one.folder for one in keeps.values()] == [
+        f"/saved/{rank}" for rank in range(4) if abilities
+    ]
+    assert all(one.is_filled for one in keeps.values())

@@ -87,6 +87,7 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "remove_private_folder": {"folder": private},
         "restore_node": {"node": "learner-0", "folder": private},
         "release_node": {"node": "learner-0", "folder": private},
+        "put_files_back": {"node": "learner-0", "folder": private},
         "empty_run_resources": {**engine, "run": run_name(directory)},
         "unpause_container": container,
         "unwedge_container": container,

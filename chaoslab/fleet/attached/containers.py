@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,7 +26,7 @@ from chaoslab.fleet.attached.found import Found, command_of, of_script, training
 from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
-from chaoslab.fleet.attached.restoring_containers import connect, restore
+from chaoslab.fleet.attached.restoring_containers import beside, connect, put_back, restore
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
@@ -36,7 +37,9 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
 from chaoslab.fleet.protocols import Disconnectable
-from chaoslab.trainers.reading import Patterns, plain_lines
+from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.storage.files import Reach
+from chaoslab.trainers.reading import plain_lines
 from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
@@ -108,8 +111,10 @@ class Project:
         }
 
 
-def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> ContainerRecipe:
-    """Recipe that brings a container back."""
+def recipe_of(
+    engine: Engine, found: Found, *, is_ours_to_start: bool, keeps: str = ""
+) -> ContainerRecipe:
+    """Recipe that brings a container back; `keeps`: its folder of checkpoints."""
     made = engine.made_as(found.handle)
     return ContainerRecipe(
         node=found.name,
@@ -118,6 +123,7 @@ def recipe_of(engine: Engine, found: Found, *, is_ours_to_start: bool) -> Contai
         networks=made.networks,
         addresses=made.addresses,
         is_ours_to_start=is_ours_to_start,
+        keeps=keeps,
     )
 
 
@@ -253,11 +259,11 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
         restarts: bool = True,
-        reads: Patterns | None = None,
+        reading: Reading | None = None,
     ) -> None:
         super().__init__(
             run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-            restarts=restarts, reads=reads,
+            restarts=restarts, reading=reading,
         )  # fmt: skip
         self._engine, self._project = project.engine, project
         self._recipes: dict[str, ContainerRecipe] = {}
@@ -298,7 +304,9 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
         return f"compose {engine} {self._project.name}"
 
     def _recipe(self, found: Found) -> bytes:
-        recipe = recipe_of(self._engine, found, is_ours_to_start=self._restarts)
+        recipe = recipe_of(
+            self._engine, found, is_ours_to_start=self._restarts, keeps=self._folder(found.name)
+        )
         self._recipes[found.name] = recipe
         self._ids[self._engine.made_as(found.handle).id] = found.name
         return written(recipe)
@@ -338,6 +346,14 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
 
     def _restore(self, name: str) -> None:
         restore(self._recipes[name])
+
+    def _reach(self, spec: NodeSpec) -> Reach:
+        recipe = self._recipes[spec.name]
+        return Reach(
+            run=partial(beside, self._engine, recipe),
+            put_back=partial(put_back, recipe),
+            undo_facts=lambda: self._lives[spec.name].undo_facts,
+        )
 
     def _pause(self, lives: Sequence[AttachedContainer]) -> None:
         """Pause by the engine, which freezes whole containers."""

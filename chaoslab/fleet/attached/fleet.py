@@ -14,10 +14,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Observation
 from chaoslab.fleet.attached import lock
 from chaoslab.fleet.attached.found import Found, refuse_others
@@ -39,8 +39,8 @@ from chaoslab.fleet.protocols import (
     Stressable,
     abilities_by,
 )
-from chaoslab.fleet.storage.files import FilesHere
-from chaoslab.trainers.reading import Patterns
+from chaoslab.fleet.settings import Keeps, Reading
+from chaoslab.fleet.storage.files import Disk, FilesHere, FilesOfOthers, Reach
 from chaoslab.undo.base import UndoLog
 
 _BLINK_S: Final = 0.02
@@ -66,14 +66,18 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
         restarts: bool = True,
-        reads: Patterns | None = None,
+        reading: Reading | None = None,
     ) -> None:
         """`learners`: names of those that a plan asks for; none: all that there are. `restarts`:
-        whether nodes that end are started here. `reads`: the lines of a script.
+        whether nodes that end are started here. `reading`: how a script is read, and where
+        it keeps checkpoints.
 
         What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.
         """
-        self._learners, self._restarts, self._reads = learners, restarts, reads
+        self._learners, self._restarts = learners, restarts
+        self._reads = None if reading is None else reading.patterns
+        self._keeps: Mapping[str, Keeps] = {} if reading is None else reading.keeps
+        self._files: dict[str, FilesOfOthers] = {}
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
         super().__init__(place, node_links)
         self._private_folder = PrivateFolder(place.run_directory, undo_log)
@@ -133,6 +137,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
                 private_files={RECIPE: self._recipe(found)},
                 labels=labels.get(found.name, {}),
                 reads=self._reads,
+                **self._kept(found.name),
             )
             for found in nodes
         ]
@@ -140,7 +145,24 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             life = self._adopted(spec, found)
             self._lives[found.name] = life
             self._observed.append(life.started())
+        together(self._keeps, self._reach_files)
         return tuple(self.nodes.values())
+
+    def _reach_files(self, name: str) -> None:
+        """AbilityError if faults could not act on its files."""
+        self._storage(name)
+
+    def _kept(self, name: str) -> Mapping[str, Any]:
+        """Fields of its spec about its files."""
+        if (keeps := self._keeps.get(name)) is None:
+            return {}
+        return {
+            "keeps": keeps.folder, "keeps_names": keeps.names, "has_volume": keeps.is_filled
+        }  # fmt: skip
+
+    def _folder(self, name: str) -> str:
+        """Folder of its checkpoints, if faults act on that; or empty."""
+        return self._keeps[name].folder if name in self._keeps else ""
 
     def _enlisted(self, specs: Sequence[NodeSpec]) -> Sequence[NodeSpec]:
         """Know them, as they are from now on."""
@@ -170,7 +192,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     def _restore_all(self) -> list[str]:
         """Resume and restart every changed node; errors of those that do not run."""
         left = []
-        for step in (self._await_ending, self._bring_back):
+        for step in (self._await_ending, self._put_back, self._bring_back):
             for name in self._lives:
                 try:
                     step(name)
@@ -187,6 +209,11 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         if life.is_ending and not life.is_over:
             self._await_end(life)
 
+    def _put_back(self, name: str) -> None:
+        """Before it is started again, or it would read what was damaged."""
+        if name in self._files:
+            self._files[name].put_back()
+
     def _bring_back(self, name: str) -> None:
         self.unwedge(name)
         pending_undos = self._lives[name].pending_undos
@@ -195,8 +222,9 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             pending_undos.close_all()
 
     def _forget(self) -> None:
-        """The recipes, unless a node is still to be brought back."""
-        if not any(life.pending_undos.has_open for life in self._lives.values()):
+        """The recipes, unless a node or its files are still to be brought back."""
+        is_changed = any(life.pending_undos.has_open for life in self._lives.values())
+        if not is_changed and not any(files.is_touched for files in self._files.values()):
             self._private_folder.close()
 
     def _give_back(self) -> None:
@@ -206,8 +234,16 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
     # ---------------------------------------------------------------- verbs
 
-    def _disk(self, spec: NodeSpec) -> FilesHere:
-        return FilesHere(spec, self._place)
+    def _disk(self, spec: NodeSpec) -> Disk:
+        if not spec.keeps:
+            return FilesHere(spec, self._place)
+        files = FilesOfOthers(spec, self._reach(spec), self._place.undo_log)
+        self._files[spec.name] = files
+        return files
+
+    def _reach(self, spec: NodeSpec) -> Reach:
+        """Way to its files, where faults can act on these."""
+        raise HarnessBug(f"no plan names files of {spec.name} in the {self.kind} fleet")
 
     def notice(self, name: str) -> None:
         """Announce a preemption; it may leave."""

@@ -31,9 +31,9 @@ from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.pod_log import PodLog, past_of
 from chaoslab.fleet.attached.pod_search import NodePod, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe, written
-from chaoslab.fleet.attached.restoring_pods import restore, resume
+from chaoslab.fleet.attached.restoring_pods import FILES_S, put_back, restore, resume
 from chaoslab.fleet.attached.worker_pods import search_of
-from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.base import Damage, NodeSpec, probed
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.contact import Contact
@@ -47,7 +47,8 @@ from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
-from chaoslab.trainers.reading import Patterns
+from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.storage.files import Reach
 from chaoslab.undo.base import UndoLog
 
 _LAST_LINES_S: Final = 0.3
@@ -256,21 +257,21 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
         selector: str = "",
         node_links: NodeLinks | None = None,
         learners: Sequence[str] = (),
-        reads: Patterns | None = None,
+        reading: Reading | None = None,
     ) -> None:
-        """`selector`: labels of the pods of a script, whose output is read by the patterns
-        `reads`.
-        """
+        """`selector`: labels of the pods of a script, whose output is read as `reading` says."""
         super().__init__(
             run_directory, clock,
             undo_log=undo_log, node_links=node_links, learners=learners, restarts=False,
-            reads=reads,
+            reading=reading,
         )  # fmt: skip
         self._cluster, self._search = cluster, search_of(cluster, selector)
         self._lease = Lease(cluster, self._place.run_directory, undo_log)
         self._nodes: dict[str, NodePod] = {}
         """The newest life of each node that was found."""
         self._recipes: dict[str, PodRecipe] = {}
+        self._stopped: tuple[str, ...] = ()
+        """Nodes that `take_down` has stopped."""
         self._adopted_pods = AdoptedPods()
         self._arrivals: Arrivals = queue.Queue(_ARRIVALS_MOST)
 
@@ -321,6 +322,7 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
             namespace=self._cluster.namespace,
             pod=found.handle,
             selector=self._search.selector,
+            keeps=self._folder(found.name),
         )
         self._recipes[found.name] = recipe
         return written(recipe)
@@ -367,6 +369,36 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
 
     def _restore(self, name: str) -> None:
         restore(self._recipes[name])
+
+    # ---------------------------------------------------------------- files
+
+    def take_down(self, *names: str) -> None:
+        """Only stop them: no command is run in a container that has ended, and its owner or the
+        kubelet begins the next one at once.
+        """
+        self.pause(*names)
+        self._stopped = names
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """Damage its files, then kill it. If that fails, whoever is still stopped goes on."""
+        try:
+            super().damage(name, how, every=every)
+        except FleetError:
+            for one in self._stopped:
+                self.resume(one)
+            raise
+        self.kill(name)
+
+    def _reach(self, spec: NodeSpec) -> Reach:
+        def run(command: tuple[str, ...]) -> str:
+            node = self._nodes[spec.name]
+            return self._cluster.exec(node.pod, command, container=node.container, within_s=FILES_S)
+
+        return Reach(
+            run=run,
+            put_back=partial(put_back, self._recipes[spec.name]),
+            undo_facts=lambda: self._lives[spec.name].undo_facts,
+        )
 
     def _pause(self, lives: Sequence[AttachedPod]) -> None:
         """Read earlier output, which would seem to be printed during the pause, then pause."""

@@ -46,6 +46,7 @@ from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place, signal_name
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.process import StrangersProcess
+from chaoslab.fleet.settings import Reading
 from chaoslab.links.proxied.http_api import address_of
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.facts import is_loopback
@@ -301,11 +302,13 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         learners: Sequence[str] = (),
         restarts: bool = True,
         syncer: int | None = None,
+        reading: Reading | None = None,
     ) -> None:
         """`syncer`: its pid, where there are several."""
         super().__init__(
             run_directory, clock,
             undo_log=undo_log, node_links=node_links, learners=learners, restarts=restarts,
+            reading=reading,
         )  # fmt: skip
         self._syncer = syncer
         self._recipes: dict[str, ProcessRecipe] = {}

@@ -98,6 +98,8 @@ class ContainerRecipe:
     """Its addresses on networks that gave it one."""
     is_ours_to_start: bool = True
     """Whether chaoslab may start it, as for a process."""
+    keeps: str = ""
+    """Its folder of checkpoints, as it sees it, if a fault may act on that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +114,8 @@ class PodRecipe:
     """Pod in which it was found; searched first."""
     selector: str = ""
     """Labels of the pods of a script, whose programs do not say which worker they are."""
+    keeps: str = ""
+    """As of a container."""
 
 
 Recipe: TypeAlias = ProcessRecipe | ContainerRecipe | PodRecipe

@@ -69,6 +69,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
     ) -> None:
         super().__init__(
             run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+            reading=reading,
         )  # fmt: skip
         self._which = which
         self._read_as(reading)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
@@ -28,6 +28,8 @@ from chaoslab.undo.base import UndoLog
 
 if TYPE_CHECKING:
     from chaoslab.fleet.attached.containers import Project
+
+_FILES: Final = frozenset({Ability.STORAGE, Ability.VOLUME})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +236,7 @@ class ComposeFleets:
         """Abilities of containers that others have started; AbilityError without the SDK."""
         from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415  # needs the SDK
 
-        return abilities_of(ComposeFleet)
+        return abilities_of(ComposeFleet) | _on_files(self.request)
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -247,7 +249,7 @@ class ComposeFleets:
             run_directory, clock, undo_log=undo_log, node_links=node_links,
             learners=tuple(self.request.learners), project=self.settings.on_engine(),
             restarts=restarts if reading is None else reading.restarts != "supervisor",
-            reads=self.request.reads,
+            reading=self.request.reading,
         )  # fmt: skip
 
 
@@ -272,7 +274,7 @@ class NamespaceFleets:
                 require_rights(cluster, self.kind)
         except FleetError as error:
             raise AbilityError(str(error)) from error
-        return abilities_of(NamespaceFleet)
+        return abilities_of(NamespaceFleet) | _on_files(self.request)
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
@@ -285,5 +287,10 @@ class NamespaceFleets:
             run_directory, clock, undo_log=undo_log, node_links=node_links,
             learners=tuple(self.request.learners), selector=settings.selector,
             cluster=connect(settings.context, settings.namespace),
-            reads=self.request.reads,
+            reading=self.request.reading,
         )  # fmt: skip
+
+
+def _on_files(request: FleetRequest) -> frozenset[Ability]:
+    """Abilities on checkpoints whose folder is named."""
+    return _FILES if request.reading and request.reading.keeps else frozenset()

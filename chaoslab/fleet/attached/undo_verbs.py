@@ -1,12 +1,14 @@
 """Undo of what was done to a node that chaoslab did not start.
 
-restore_node   the node goes on, is on its networks, and runs
-release_node   its training thread, which hangs, goes on
-delete_lease   other runs may break the training of a namespace, once its nodes go on
+restore_node     the node goes on, is on its networks, and runs
+release_node     its training thread, which hangs, goes on
+put_files_back   its checkpoints are those that it has written, their volume has room, and it runs
+delete_lease     other runs may break the training of a namespace, once its nodes go on
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,6 +25,7 @@ from chaoslab.fleet.attached.restoring import (
 from chaoslab.fleet.kubernetes.names import DELETE_LEASE
 from chaoslab.fleet.kubernetes.undo_facts import RunFacts
 from chaoslab.fleet.private_folder import is_made_for, lies_here
+from chaoslab.fleet.storage.files import UNDO_FILES
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Healed, Maintenance, Verb, asked, by_module
 
@@ -65,7 +68,9 @@ class NodeFacts(Facts):
         return restoring.read(folder, self.node) if folder.is_dir() else None
 
 
-def _by_recipe(do: Literal["restore", "release", "lacks"], facts: NodeFacts) -> tuple[str, ...]:
+def _by_recipe(
+    do: Literal["restore", "release", "lacks", "put_back", "not_put_back"], facts: NodeFacts
+) -> tuple[str, ...]:
     recipe = facts.recipe
     return () if recipe is None else by_module(_MODULES[type(recipe)], do, recipe)
 
@@ -84,9 +89,13 @@ def _release(facts: NodeFacts) -> Healed:
     return Healed(actions=_by_recipe("release", facts))
 
 
-def _left(facts: NodeFacts) -> tuple[str, ...]:
+def _put_back(facts: NodeFacts) -> Healed:
+    return Healed(actions=_by_recipe("put_back", facts))
+
+
+def _left(facts: NodeFacts, do: Literal["lacks", "not_put_back"] = "lacks") -> tuple[str, ...]:
     try:
-        return _by_recipe("lacks", facts)
+        return _by_recipe(do, facts)
     except FleetError as error:
         return (str(error),)
 
@@ -97,6 +106,7 @@ MAINTENANCE = Maintenance(
         RELEASE: Verb(
             facts=NodeFacts, undo=_release, left=_left, is_safe_during_run=True, looks=False
         ),
+        UNDO_FILES: Verb(facts=NodeFacts, undo=_put_back, left=partial(_left, do="not_put_back")),
         DELETE_LEASE: asked(
             "chaoslab.fleet.attached.lease",
             DELETE_LEASE,

@@ -16,9 +16,11 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.attached.found import Command, Found, of_script
 from chaoslab.fleet.attached.pod_search import NodePod, PodSearch, owner_of, require_restarts
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.kubernetes.cluster import Cluster
+from chaoslab.fleet.kubernetes.cluster import Cluster, pod_of
 from chaoslab.fleet.kubernetes.log_follower import LogPosition, log_lines
 from chaoslab.fleet.kubernetes.parts import mapping, mappings
+from chaoslab.fleet.kubernetes.pod_state import PodState, state_of
+from chaoslab.fleet.kubernetes.resources import PODS
 from chaoslab.trainers.reading import plain_lines
 
 _DEFAULT: Final = "kubectl.kubernetes.io/default-container"
@@ -78,6 +80,17 @@ class WorkerPods(PodSearch):
             of_script(node.name, f"pod {namespace}/{node.pod}", node.pod, is_first=node.pid == 1)
             for node in nodes
         ]
+
+    def there(self) -> Iterator[tuple[PodState, str]]:
+        """Each pod that is neither over nor being deleted, whether it runs or not, with the name of
+        its worker's container.
+        """
+        for pod in self._cluster.list(PODS, self.selector)[0]:
+            is_over = mapping(pod, "status").get("phase") in ("Succeeded", "Failed")
+            for container in () if is_over else self._containers(pod):
+                state = state_of(pod_of(pod), container)
+                if not state.is_deleted:
+                    yield state, container
 
     def printed(self) -> Mapping[str, Sequence[str]]:
         """The last lines that each worker has printed."""

@@ -49,7 +49,7 @@ def _entry(
 
 def _owner(engine: Engine, container: str) -> int:
     """Number of the user that a container runs as: an image has a name, a number or nothing."""
-    user = engine.user(container).partition(":")[0] or "0"
+    user = engine.made_as(container).user.partition(":")[0] or "0"
     if user.isdecimal():
         return int(user)
     for line in engine.read_file(container, _ACCOUNTS).decode(errors="replace").splitlines():

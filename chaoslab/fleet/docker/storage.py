@@ -117,5 +117,5 @@ def _beside(
         labels=place.labels,
         volumes={place.volume: NODE},
         capabilities=("SYS_ADMIN",) if may_resize else (),
-        is_root=may_resize,
+        user="0" if may_resize else None,
     )

@@ -317,6 +317,9 @@ class NodeFleet(
         self._specs[name]
         self._stress_registry.relieve(name, injection)
 
+    def take_down(self, *names: str) -> None:
+        self.kill(*names)
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self._ended_if_told(name)
         self._observed += self._storage(name).damage(how, every=every)

@@ -199,6 +199,9 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
     def kill(self, *names: str) -> None:
         self.signal(*names, signal="SIGKILL")
 
+    def take_down(self, *names: str) -> None:
+        self.kill(*names)
+
     def signal(self, *names: str, signal: str) -> None:
         for one in [self._placed[name] for name in names]:
             one.tell_end(range(len(one.members)))

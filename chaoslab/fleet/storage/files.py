@@ -1,7 +1,8 @@
 """Storage faults of one node: damaged files, a full volume, a power cut.
 
     Storage ─► Disk ─► FilesHere: nodes/<name>/<keeps>/, on a volume of its own if it was given one
-       │           └─► FilesBeside: what only a program beside the node reaches
+       │           ├─► FilesBeside: what only a program beside the node reaches
+           └─► FilesOfOthers: the same of a training that goes on, which finds them as they were
        └─► observations: hashes before and after, bytes that are free, as they were measured there
 
 Faults decide when, and on which nodes.
@@ -9,12 +10,13 @@ Faults decide when, and on which nodes.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Observation, Payload, read
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json, Observation, Payload, read
 from chaoslab.core.payloads import (
     StorageDamaged,
     StorageFilled,
@@ -26,10 +28,12 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.storage import disk, volume
 from chaoslab.fleet.storage.disk import Measured, Space
 from chaoslab.fleet.storage.power import Cut
-from chaoslab.undo.base import PendingUndos
+from chaoslab.undo.base import PendingUndos, UndoLog
 
 UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
 """Undo verbs; their fact is `folder`."""
+UNDO_FILES = "put_files_back"
+"""Undo verb; of a node that others started."""
 
 
 class Disk(ABC):
@@ -196,12 +200,82 @@ class FilesBeside(Disk):
         """`home`: the folder of the node, as it sees it. `run` returns the output of a command with
         the files; FleetError if that fails.
         """
-        super().__init__(spec.name, f"{home}/{spec.keeps}".rstrip("/"))
-        self._run = run
+        super().__init__(spec.name, str(PurePosixPath(home, spec.keeps)))
+        self._run, self._names = run, spec.keeps_names
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """Damage files as the user that owns them."""
-        command = as_script("damage", self.where, how.value, "all" if every else "newest")
-        refusal = f"cannot damage the files of {self._node}"
-        found: Sequence[Measured] = measured(self._run(command), refusal)
+        return self._damage(how, "all" if every else "newest")
+
+    def _damage(self, how: Damage, which: str, *more: str) -> Sequence[Measured]:
+        words = ("damage", self.where, how.value, which, self._names, *more)
+        found: Sequence[Measured] = self._said(*words, refusal="cannot damage the files of")
         return found
+
+    def _said(self, *words: str, refusal: str) -> Any:
+        """What the program beside the node measured; FleetError if it refused."""
+        return measured(self._run(as_script(*words)), f"{refusal} {self._node}")
+
+
+class FilesOfOthers(FilesBeside):
+    """Checkpoints of a training that others started: what is done to them is undone at the end.
+
+    The original of a file is set aside beside it, and a full volume is one with a file that takes
+    all room: nothing of it is resized.
+    """
+
+    def __init__(self, spec: NodeSpec, reach: "Reach", undo_log: UndoLog) -> None:
+        """AbilityError, before anything is broken, if the folder cannot be reached, or the volume
+        that is to be full is not the training's alone.
+        """
+        super().__init__(spec, "/", reach.run)
+        self._reach, self._pending_undos = reach, PendingUndos(undo_log)
+        try:
+            look = "require_own" if spec.has_volume else "measure"
+            self._said(look, self.where, refusal="no fault can act on the files of")
+        except FleetError as error:
+            raise AbilityError(str(error)) from error
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether something of it is to be put back."""
+        return self._pending_undos.has_open
+
+    def put_back(self) -> None:
+        """Put everything back that is to be found as it was."""
+        if self.is_touched:
+            self._reach.put_back()
+            self._pending_undos.close_all()
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """Damage copies, in the place of the originals."""
+        self._open_undo()
+        return self._damage(how, "all" if every else "newest", "kept")
+
+    def give_volume(self) -> None:
+        """It has one."""
+
+    def fill(self) -> Space:
+        self._open_undo()
+        return self._space("crowd")
+
+    def free(self) -> Space:
+        return self._space("uncrowd")
+
+    def _space(self, do: str) -> Space:
+        return Space(**self._said(do, self.where, refusal="no volume can be full of"))
+
+    def _open_undo(self) -> None:
+        self._pending_undos.open(UNDO_FILES, **self._reach.undo_facts())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Way to the files of a node that others started."""
+
+    run: Callable[[tuple[str, ...]], str]
+    """Output of a command that sees them; FleetError if it fails."""
+    put_back: Callable[[], object]
+    """Does what the undo verb does."""
+    undo_facts: Callable[[], Mapping[str, Json]]
+    """Facts of the undo entry."""

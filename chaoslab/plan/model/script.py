@@ -83,6 +83,10 @@ class Script:
     that at which it was written. It is saved once that file is there, beside what `saved` reads,
     and faults damage it: the file, or the last folder of its path that has a `*`. Without it, and
     without a preset that has one, faults damage what is newest in `{folder}`."""
+    folder: str = field(default="", metadata={"example": "/checkpoints"})
+    """Where a training that chaoslab attaches to keeps its checkpoints: a folder as its containers
+    or pods see it, with `{rank}` for the worker's number. Faults of the storage act on it, and what
+    they damage is put back at the end. A training that chaoslab starts keeps them in `{folder}`."""
     reports: Literal["each", "one"] = "each"
     """Who prints progress: each worker its own, or one of them for all. With `one`, a worker takes
     part as long as its process runs and the training goes on: nothing else is known of it. Workers
@@ -112,6 +116,9 @@ class Script:
         is_pattern = not self.checkpoints or (is_within and "*" in self.checkpoints)
         text = f"a path within {FOLDER} with *, as in checkpoint-*/trainer_state.json"
         yield from broken(is_pattern, "checkpoints", self.checkpoints, text)
+        is_place = not self.folder or self.folder.startswith("/")
+        text = "an absolute path in the container or pod, as in /checkpoints"
+        yield from broken(is_place, "folder", self.folder, text)
         pause_s = self.max_pause_s
         yield from broken(pause_s > 0, "max_pause", f"{pause_s:g}s", "above 0s")
         try:
@@ -217,6 +224,10 @@ class Script:
         parts = PurePosixPath(self.checkpoints_of(rank) or "*").parts
         last = max(number for number, part in enumerate(parts) if "*" in part)
         return str(PurePosixPath(*parts[: last + 1]))
+
+    def folder_of(self, rank: int) -> str:
+        """Folder of a worker's checkpoints in its container or pod; empty if none was named."""
+        return self._filled(self.folder, rank, "")
 
     @property
     def is_launched(self) -> bool:

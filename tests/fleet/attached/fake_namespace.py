@@ -24,9 +24,11 @@ from chaoslab.fleet.attached.pods import NamespaceFleet
 from chaoslab.fleet.kubernetes.cluster import pod_of
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import LEASES, PODS, Resource
+from chaoslab.fleet.storage import disk
 from tests.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("stand_in.py")
+FILES = Path(disk.__file__).read_text(encoding="utf-8")
 _NUMBERS = count(1)
 
 
@@ -213,14 +215,18 @@ class FakeNamespace:
             raise Refused("it is another one")
         found.lives[-1].process.terminate()
 
-    def exec(self, pod: str, command: Sequence[str], *, container: str) -> str:
-        """The program itself, on `processes` alone."""
+    def exec(
+        self, pod: str, command: Sequence[str], *, container: str, within_s: float = 20.0
+    ) -> str:
+        """The program itself, on `processes` alone; that of files on those of this machine."""
         life = self._named(pod).lives[-1]
         assert container == "main"
         if self.refusals:
             raise self.refusals.pop(0)
         if life.has_ended:
             raise Missing("no container")
+        if command[command.index("-c") + 1] == FILES:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
         with self._one_at_a_time, redirect_stdout(StringIO()) as output:
             self.processes = [life.process.pid]
             pod_program.main(list(command[command.index("-c") + 2 :]))

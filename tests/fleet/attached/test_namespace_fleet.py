@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,12 @@ from chaoslab.fleet.attached import fleet as fleet_module
 from chaoslab.fleet.attached import lease, pod_log, pod_program, pods, restoring_pods
 from chaoslab.fleet.attached.pod_search import PodSearch, ask, found_of
 from chaoslab.fleet.attached.pods import NamespaceFleet
+from chaoslab.fleet.base import Damage
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
+from chaoslab.fleet.settings import Keeps, Reading
+from chaoslab.trainers.reading import OWN_LINES
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.fleet.attached.fake_namespace import FakeNamespace
@@ -42,6 +46,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
         monkeypatch.setattr(module, "connect_again", lambda *_: _Kept(made))
     monkeypatch.setattr(restoring_pods, "_LATE_S", 0.0)
     monkeypatch.setattr(fleet_module, "_RETURN_S", 0.01)
+    monkeypatch.setattr(restoring_pods, "_AGAIN_S", 0.01)
     for module, name in ((pod_log, "_AGAIN_S"), (pod_log, "_AWAY_S"), (watch, "_AGAIN_S")):
         monkeypatch.setattr(module, name, 0.01)
     monkeypatch.setattr(pod_program, "_TRIES", 12_000)  # for a busy machine
@@ -69,12 +74,20 @@ class _Kept(FakeNamespace):
         """It stays open."""
 
 
-def attached(day: FakeNamespace, folder: Path, run: str = "run") -> NamespaceFleet:
+def attached(
+    day: FakeNamespace, folder: Path, run: str = "run", keeps: Path | None = None
+) -> NamespaceFleet:
+    """`keeps`: the folder of the victim's checkpoints."""
+    reading = None
+    if keeps is not None:
+        kept = {VICTIM: Keeps(folder=str(keeps), names="*", is_filled=False)}
+        reading = Reading(patterns=OWN_LINES, is_elsewhere=False, restarts="supervisor", keeps=kept)
     directory = folder / run
     directory.mkdir(mode=0o700)
     fleet = NamespaceFleet(
         directory, WallClock(),
         undo_log=UndoLogFile(directory), cluster=cast("Cluster", _Kept(day)),
+        reading=reading,
     )  # fmt: skip
     fleet.__enter__()
     day.fleets.append(fleet)
@@ -366,3 +379,69 @@ def test_the_state_of_a_node_is_that_of_its_process(
     day.life(VICTIM).process.send_signal(signal.SIGKILL)
     until(fleet, of(Kind.NODE_EXITED, VICTIM))
     assert fleet.probe(VICTIM).data["state"] == "gone"
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """The only checkpoint of the victim."""
+    saved = tmp_path / "saved" / "step-7"
+    saved.parent.mkdir()
+    saved.write_bytes(bytes(1000))
+    return saved
+
+
+def test_a_checkpoint_is_damaged_while_its_worker_stands_and_then_it_is_killed(
+    day: FakeNamespace, tmp_path: Path, saved: Path
+) -> None:
+    fleet = attached(day, tmp_path, keeps=saved.parent)
+    fleet.take_down(VICTIM)
+    assert state(day, VICTIM) == "T"
+    fleet.damage(VICTIM, Damage.TRUNCATE)
+    damaged, exited = until(
+        fleet, lambda one: one.kind is Kind.STORAGE_DAMAGED, of(Kind.NODE_EXITED, VICTIM)
+    )
+    assert (damaged.data["file"], damaged.data["bytes_after"]) == ("step-7", 500)
+    assert exited.data["signal"] == "SIGKILL"
+    assert saved.stat().st_size == 500
+    day.restart_in_place(VICTIM)
+    wait_until(lambda: fleet.restart(VICTIM).is_alive)
+    assert state(day, VICTIM) != "T"
+    leave(fleet)
+    assert saved.read_bytes() == bytes(1000)
+    assert not open_undos(tmp_path / "run")
+
+
+def test_a_worker_that_keeps_no_file_goes_on_and_is_not_killed(
+    day: FakeNamespace, tmp_path: Path, saved: Path
+) -> None:
+    fleet = attached(day, tmp_path, keeps=saved.parent)
+    saved.unlink()
+    fleet.take_down(VICTIM, "learner-0")
+    with pytest.raises(FleetError, match="no file"):
+        fleet.damage(VICTIM, Damage.LOSE)
+    assert "T" not in (state(day, VICTIM), state(day, "learner-0"))
+    leave(fleet)
+    assert not day.life(VICTIM).has_ended
+
+
+def test_the_janitor_waits_for_a_pod_to_put_its_files_back(
+    day: FakeNamespace, tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = attached(day, tmp_path, keeps=saved.parent)
+    fleet.take_down(VICTIM)
+    fleet.damage(VICTIM, Damage.LOSE)
+    until(fleet, of(Kind.NODE_EXITED, VICTIM))
+
+    def begins_meanwhile(_: float) -> None:
+        if day.life(VICTIM).has_ended:
+            day.restart_in_place(VICTIM)
+
+    clock = SimpleNamespace(sleep=begins_meanwhile, monotonic=time.monotonic)
+    monkeypatch.setattr(restoring_pods, "time", clock)
+    healed = perform(tmp_path / "run")
+    assert healed.remaining == ()
+    assert f"{VICTIM}: step-7, put back" in healed.actions
+    assert saved.read_bytes() == bytes(1000)

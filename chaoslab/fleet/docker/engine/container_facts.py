@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import PurePosixPath
 from typing import Any, Self
 
 
@@ -45,8 +46,8 @@ class ContainerSpec:
     """A port of it that this machine must reach; see `Engine.reached`."""
     capabilities: tuple[str, ...] = ()
     """Capabilities of its root; none unless they are named."""
-    is_root: bool = False
-    """Whether it runs as root of the engine's machine, and not as the image's own user."""
+    user: str | None = None
+    """User that it runs as, as the engine takes it; None: the image's own."""
     share: int = 1
     """Number of containers that it counts as in the competition for cores."""
     is_first_to_go: bool = False
@@ -89,7 +90,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeAs:
-    """Command and networks of a container."""
+    """Command, networks and volumes of a container."""
 
     id: str
     command: tuple[str, ...]
@@ -97,6 +98,18 @@ class MadeAs:
     """Its names on each of its networks."""
     addresses: Mapping[str, str]
     """Its addresses on networks that gave it one."""
+    user: str
+    """User that it runs as: a name or number, perhaps with a group; empty: root."""
+    mounts: Mapping[str, str]
+    """Name of a volume, or folder of the engine's machine, by where the container sees it."""
+
+    def mount_of(self, folder: str) -> tuple[str, str] | None:
+        """Source and target of the mount that has a folder; None: it is on the container's own
+        file system.
+        """
+        inner = [where for where in self.mounts if PurePosixPath(folder).is_relative_to(where)]
+        where = max(inner, key=len, default=None)
+        return None if where is None else (self.mounts[where], where)
 
 
 def epoch_s(stamp: str) -> float:

@@ -134,7 +134,7 @@ class Engine(Stores):
                         entrypoint=list(spec.command[:1]),
                         environment=dict(spec.environment),
                         labels=dict(spec.labels),
-                        user="0" if spec.is_root else None,
+                        user=spec.user,
                         hostname=spec.aliases[0] if spec.aliases else None,
                         stdin_open=spec.hears,
                         host_config=host,
@@ -147,11 +147,6 @@ class Engine(Stores):
                 spec.name,
             )
             return str(made["Id"])
-
-    def user(self, container: str) -> str:
-        """User that it runs as: a name or number, perhaps with a group; empty for root."""
-        with self._asked(f"to inspect {container}"):
-            return str(self._client.api.inspect_container(container)["Config"].get("User") or "")
 
     def put_archive(self, container: str, folder: str, archive: bytes) -> None:
         """Unpack a tar archive on a container's file system, whether it runs or not."""
@@ -272,7 +267,7 @@ class Engine(Stores):
             )  # fmt: skip
 
     def made_as(self, container: str) -> MadeAs:
-        """Command and networks of a container."""
+        """Command, networks and volumes of a container."""
         with self._asked(f"to inspect {container}"):
             found = self._client.api.inspect_container(container)
         networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
@@ -287,6 +282,12 @@ class Engine(Stores):
                 str(name): str(given)
                 for name, one in networks.items()
                 if (given := (one.get("IPAMConfig") or {}).get("IPv4Address"))
+            },
+            user=str(found["Config"].get("User") or ""),
+            mounts={
+                str(one["Destination"]): str(one.get("Name") or one.get("Source"))
+                for one in found.get("Mounts") or ()
+                if one.get("Type") in ("volume", "bind")
             },
         )
 
