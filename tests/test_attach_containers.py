@@ -15,6 +15,7 @@ from chaoslab.record.history import History
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.undo.log import open_undos
 from tests.docker_runs import engine_with_images
+from tests.trainers import with_store
 from tests.trainers.tolerant import SOURCE
 from tests.waiting import wait_until
 from tests.whole_runs import ROOT, whole
@@ -25,6 +26,7 @@ from chaoslab.fleet.docker.images import images  # isort: skip
 pytestmark = [pytest.mark.deep, pytest.mark.docker]
 
 PROJECT, SERVICE = "chaoslab-script-test", "trainer"
+TALKER = Path(with_store.__file__).read_text(encoding="utf-8")
 FOLDER = "/saved/of-it"
 PATIENCE_S = 60.0
 PLAN = r"""
@@ -80,6 +82,37 @@ def service() -> Iterator[docker.DockerClient]:
         client.close()
 
 
+@pytest.fixture
+def talkers() -> Iterator[docker.DockerClient]:
+    """Two containers of a service, each of whose steps uses a store in a third one."""
+    engine_with_images().close()
+    client = docker.from_env()
+    _remove(client)
+    try:
+        listening = TALKER.replace("127.0.0.1", "0.0.0.0")
+        start(client, "store", 1, listening, "--opens", "--store", "0.0.0.0:9000")
+        address = address_of(client.containers.get(f"{PROJECT}-store-1"))
+        for number in (1, 2):
+            start(client, SERVICE, number, TALKER, "--store", f"{address}:9000")
+        yield client
+    finally:
+        _remove(client)
+        client.close()
+
+
+def start(client: docker.DockerClient, service: str, number: int, *words: str) -> None:
+    client.containers.run(
+        images.source().image, ["python3", "-u", "-c", *words],
+        name=f"{PROJECT}-{service}-{number}", detach=True, init=True,
+        labels={"com.docker.compose.project": PROJECT, "com.docker.compose.service": service},
+    )  # fmt: skip
+
+
+def address_of(container: "docker.models.containers.Container") -> str:
+    container.reload()
+    return str(container.attrs["NetworkSettings"]["Networks"]["bridge"]["IPAddress"])
+
+
 def _remove(client: docker.DockerClient) -> None:
     for one in client.containers.list(
         all=True, filters={"label": f"com.docker.compose.project={PROJECT}"}
@@ -104,7 +137,7 @@ def is_at_work(client: docker.DockerClient) -> bool:
     for number in (1, 2):
         one = client.containers.get(f"{PROJECT}-{SERVICE}-{number}")
         assert one.status == "running"
-        assert one.attrs["NetworkSettings"]["Networks"]["bridge"]["IPAddress"]
+        assert address_of(one)
         before, deadline = len(one.logs()), time.monotonic() + PATIENCE_S
         while len(one.logs()) <= before:
             assert time.monotonic() < deadline
@@ -194,6 +227,20 @@ def test_a_checkpoint_that_was_cut_off_is_put_back_and_its_trainer_started_again
     output = service.containers.get(f"{PROJECT}-{SERVICE}-2").logs().decode()
     assert f"resumed from step {step}\n" in output
     assert all(file.startswith("rank") for file in files_of(service, 2))
+
+
+def test_a_container_is_taken_off_its_network_which_what_that_carried_proves(
+    talkers: docker.DockerClient, tmp_path: Path
+) -> None:
+    assert is_at_work(talkers)
+    fault = "fault: network.disconnect, target: {workers: [worker-1]}, at: {round: 150}, for: 10s"
+    judged = "expect:\n  - {check: rejoin, within: 60s, contributions: 3}\n  - {check: cleanup}\n"
+    run = run_plan(tmp_path, f"{BEFORE}faults:\n  - {{id: cable, {fault}}}\n{judged}")
+    assert run.stdout, run.stderr
+    verdict = json.loads(run.stdout)
+    assert run.returncode == 0, f"{whole(verdict)}\n{run.stderr}"
+    assert [one["status"] for one in verdict["injections"]] == ["proved"]
+    assert is_at_work(talkers)
 
 
 def test_the_janitor_puts_files_back_and_starts_the_container(

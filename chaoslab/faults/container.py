@@ -4,17 +4,19 @@ Both are proved by two witnesses: what the node and the syncer show, and what th
 reports of its containers, which no fault and no node can write.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, Final
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import EngineReported, NodeStarted
-from chaoslab.core.units import Duration, delay
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import EngineReported, LinkCounted, NodeStarted
+from chaoslab.core.units import Duration, delay, elapsed
 from chaoslab.faults.actions import AsksToLeave
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.links import FRESH_S
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 from chaoslab.faults.process import Signal
@@ -23,6 +25,12 @@ from chaoslab.fleet.protocols import Disconnectable, Upgradable, able
 from chaoslab.links.effects import Direction
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended, was_ended_by
+
+_BEFORE_S: Final = 15.0
+"""Time before a fault in which a script's traffic is measured; the engine counts once a second."""
+_IDLE_BYTES_PER_S: Final = 100.0
+"""What an interface that nobody uses carries: neighbours that look for each other, broadcasts."""
+_FEW: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,10 @@ class NetworkDisconnect(BaseFault):
         if disconnected is None:
             text = "was not disconnected from a network, as far as the engine reports"
             return no_evidence(Code.NOT_APPLIED, text)
-        silent = look_silent(window, Direction.BOTH)
+        if window.has_syncer:
+            silent = look_silent(window, Direction.BOTH)
+        else:
+            silent = _look_unplugged(window, disconnected)
         return Found(
             code=silent.code,
             text=f"was disconnected from its network, as the engine reports, and {silent.text}",
@@ -132,6 +143,46 @@ class ContainerReplace(AsksToLeave):
             },
             proof=(before, exited, restarted, reported(window, "die")),
         )
+
+
+def _look_unplugged(window: EvidenceWindow, disconnected: Event[EngineReported]) -> Found:
+    """Silence of a script by the engine's counts of its container's network: they grew both ways
+    until then, and then there was none, or none that grew.
+    """
+    ended = window.exited
+    end_s = window.end_s if ended is None else ended.time_s
+    since_s, settled_s = window.begin_s - _BEFORE_S, disconnected.time_s + FRESH_S
+    counts = [e for e in (*window.before, *window.during) if e.kind is Kind.LINK_COUNTED]
+    before = [e for e in of(counts, LinkCounted) if since_s <= e.time_s <= window.begin_s]
+    after = [e for e in of(counts, LinkCounted) if settled_s < e.time_s <= end_s]
+    if len(before) < _FEW:
+        text = "had no counts of its network when the fault began"
+        return no_evidence(Code.NO_BASELINE, text)
+    took_s = before[-1].time_s - before[0].time_s
+    grown = {way.value: _grown(before, way) / took_s for way in Direction.BOTH.ways}
+    measured: dict[str, Json] = {f"usual_{way}_bytes_per_s": rate for way, rate in grown.items()}
+    if min(grown.values()) < _IDLE_BYTES_PER_S:
+        told = ", ".join(f"{rate:,.0f} {way}" for way, rate in grown.items())
+        text = f"had carried next to nothing when the fault began ({told} bytes a second)"
+        return no_evidence(Code.NO_TRAFFIC_BEFORE, text, **measured)
+    if not after or end_s - after[-1].time_s > FRESH_S:
+        return no_evidence(Code.NO_LINK_REPORT, "had no counts of its network at its end")
+    if any(_grown(after, way) for way in Direction.BOTH.ways):
+        return no_evidence(Code.NO_EFFECT, "sent or got bytes all the same", **measured)
+    silent_s = end_s - disconnected.time_s
+    return Found(
+        code=window.lasted(silent_s),
+        text=f"sent and got nothing for {elapsed(silent_s)}",
+        measured={**measured, "silent_s": silent_s},
+        proof=(before[-1], after[-1]),
+    )
+
+
+def _grown(counts: Sequence[Event[LinkCounted]], way: Direction) -> int:
+    """Bytes between the first and the last count; one without an interface is none."""
+    key = f"{way.value}_bytes"
+    known = [found for e in counts if (found := getattr(e.payload, key)) is not None]
+    return sum(max(0, later - earlier) for earlier, later in pairwise(known))
 
 
 def reported(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:

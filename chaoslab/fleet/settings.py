@@ -90,6 +90,8 @@ class Reading:
     """The places where it is read, by worker, for a fleet whose files are not on this machine."""
     keeps: Mapping[str, Keeps] = field(default_factory=dict)
     """Checkpoints on which faults act, by worker."""
+    counts_bytes: bool = False
+    """Whether what the workers' networks carry is reported, since a fault is proved by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

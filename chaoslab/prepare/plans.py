@@ -180,6 +180,7 @@ def _reading(plan: FaultPlan) -> Reading | None:
             for rank, name in enumerate(script.names)
             if needs.get(name, frozenset()) & {Ability.STORAGE, Ability.VOLUME}
         },
+        counts_bytes=Ability.DISCONNECT in _needs(plan),
     )  # fmt: skip
 
 

@@ -27,12 +27,22 @@ _ABLE: Final = frozenset(
 )  # fmt: skip
 """Abilities for any process, whatever it runs, for the ports that its plan names, and for its pod.
 """
+_DISCONNECTED: Final = MappingProxyType(
+    {
+        "local": "use network.partition",
+        "processes": "it acts on containers: use process.pause",
+        "namespace": "no call of a cluster takes a pod off its network, and a NetworkPolicy is "
+        "carried out by some network plugins alone, which leave open connections as they are: use "
+        "process.pause or pod.delete",
+    }
+)
+"""Why no script can be taken off its network, or what to use instead, by fleet."""
+_DISCONNECT: Final = "network.disconnect"
 _LIMIT_DATA: Final = "network.limit_data"
 """Proved by what each stream of a learner carried: of a script's connections that is not known."""
 _NO_CLOCK: Final = "the clock of a program without a hook for it cannot be set from outside"
 _INSTEAD: Final = {
     _LIMIT_DATA: "use network.reset or network.flap",
-    "network.disconnect": "use network.partition, or process.pause on what runs already",
     "process.hang": "use process.pause",
     "process.preempt": "use process.kill with `signal: SIGTERM`",
     "clock.step": _NO_CLOCK,
@@ -80,13 +90,16 @@ def _not_done(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
             text = "starts a worker several times itself, and its launcher does that: kill it"
             yield ("faults", number, "fault"), f"{fault.fault} {text}"
         is_elsewhere = plan.fleet.kind in _KEEPING and not script.folder
-        why = _not_able(fault) or _not_on_links(fault, script)
+        why = _not_able(fault, plan.fleet.kind) or _not_on_links(fault, script, plan.fleet.kind)
         if why := why or (_not_on_files(fault) if is_elsewhere else ""):
             yield ("faults", number, "fault"), why
 
 
-def _not_able(fault: FaultSpec) -> str:
+def _not_able(fault: FaultSpec, fleet: str) -> str:
     settings = fault.settings
+    if fault.fault == _DISCONNECT:
+        why = _DISCONNECTED.get(fleet, "")
+        return f"{fault.fault} cannot act on these workers: {why}" if why else ""
     is_possible = not isinstance(settings, Fault) or settings.needs <= _ABLE
     if is_possible and fault.fault != _LIMIT_DATA:
         return ""
@@ -97,9 +110,15 @@ def _not_able(fault: FaultSpec) -> str:
     return f"{fault.fault} needs chaoslab's own learners: {_INSTEAD.get(fault.fault, usual)}"
 
 
-def _not_on_links(fault: FaultSpec, script: Script) -> str:
+def _not_on_links(fault: FaultSpec, script: Script, fleet: str) -> str:
     if not isinstance(fault.settings, ShapesLinks):
         return ""
+    if fleet in _ATTACHED:
+        instead = "network.disconnect" if fleet == "compose" else "process.pause"
+        return (
+            f"{fault.fault} acts on a link that stands in the way of connections and measures "
+            f"them, and what runs already keeps those that it has: use {instead}"
+        )
     if not script.ports:
         return (
             f"{fault.fault} acts on a link to a port, and `training.script` names none: write what "

@@ -102,6 +102,12 @@ COMPOSE = "{kind: compose, project: day, services: [trainer]}"
     ("given", "place"),
     [
         ({"command": EACH, "target": "{workers: 1}"}, r"faults\[0\].fault.*ports: {store: "),
+        ({"command": "", "target": "{workers: 1}", "fleet": COMPOSE}, "use network.disconnect"),
+        (
+            {"command": "", "target": "{workers: 1}", "fault": "network.disconnect",
+             "fleet": "{kind: namespace, namespace: day, selector: app=a}"},
+            r"faults\[0\].fault.*NetworkPolicy",
+        ),
         (
             {"command": EACH + " {port:store}", "target": "{workers: 1}", "ports": STORE,
              "fault": "network.limit_data"},
@@ -200,3 +206,13 @@ def test_a_fleet_of_containers_acts_on_files_where_a_fault_needs_it(
         f"/saved/{rank}" for rank in range(4) if abilities
     ]
     assert all(one.is_filled for one in keeps.values())
+
+
+def test_a_container_is_taken_off_its_network_and_what_that_carried_is_counted(
+    tmp_path: Path,
+) -> None:
+    found = prepared(tmp_path, "", target="{workers: 1}", fault="network.disconnect", fleet=COMPOSE)
+    factory = found.fleet_setup.fleet
+    assert isinstance(factory, ComposeFleets)
+    assert factory.request.reading is not None
+    assert factory.request.reading.counts_bytes

@@ -135,7 +135,9 @@ class LinkCleared(Payload, kind=Kind.LINK_CLEARED):
 
 
 class LinkCounted(Payload, kind=Kind.LINK_COUNTED):
-    """Counters of the link; null for those it does not have."""
+    """Counters of the link; null for those it does not have. Of a container of a script that runs
+    already they are those of its network interfaces, by the engine; null while it has none.
+    """
 
     link: str
     up_bytes: int | None = None

@@ -21,6 +21,7 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
+from chaoslab.core.payloads import LinkCounted
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found, command_of, of_script, training_of
 from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
@@ -32,7 +33,7 @@ from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.usage import Meter
-from chaoslab.fleet.docker.engine_events import EngineEvents, Reported
+from chaoslab.fleet.docker.engine_events import ENGINE, EngineEvents, Reported
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
@@ -160,7 +161,7 @@ class AttachedContainer(EngineContainer, AttachedNode):
         """Time since which its log is silent, and of the next question about its end."""
         self._broken: FleetError | AbilityError | None = None
         """Error for which its log can no longer be read."""
-        self._meter = Meter(engine, self.name)
+        self._meter, self._counted_s = Meter(engine, self.name), 0.0
         threading.Thread(
             target=self._follow, args=(since_s,), name=f"log of {self.name}", daemon=True
         ).start()
@@ -221,6 +222,17 @@ class AttachedContainer(EngineContainer, AttachedNode):
             return "the engine ended its log, and the container still runs"
         return str(self._broken or "")
 
+    def counted(self) -> list[Observation]:
+        """What its network has carried, once for each report of the engine; null without one."""
+        used = None if self.is_over else self._meter.usage
+        if used is None or used.at_s == self._counted_s:
+            return []
+        self._counted_s = used.at_s
+        counted = LinkCounted(
+            link=self.spec.name, up_bytes=used.sent_bytes, down_bytes=used.received_bytes
+        )
+        return [Observation.of(ENGINE, counted)]
+
     def _ending(self) -> dict[str, Json]:
         """Exit by the engine's report, unless the container has begun another life since."""
         seen = self.look()
@@ -266,6 +278,7 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
             restarts=restarts, reading=reading,
         )  # fmt: skip
         self._engine, self._project = project.engine, project
+        self._counts_bytes = reading is not None and reading.counts_bytes
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
         """Node by the id of its container."""
@@ -293,7 +306,11 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
 
     def _news(self) -> list[Observation]:
         """Reports of the engine."""
-        return news(self._arrivals, self._troubles, is_open=self._is_open)
+        reports = news(self._arrivals, self._troubles, is_open=self._is_open)
+        if self._counts_bytes:
+            for life in self._lives.values():
+                reports += life.counted()
+        return reports
 
     def _find(self) -> Sequence[Found]:
         return self._project.find()

@@ -122,12 +122,15 @@ def epoch_s(stamp: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Memory that a container holds, and CPU time that it has used."""
+    """Memory that a container holds, CPU time that it has used, and what its network carried."""
 
     memory_bytes: int
     cpu_s: float
     at_s: float = 0.0
     """Time of the report, on this machine's monotonic clock."""
+    sent_bytes: int | None = None
+    """Bytes that its interfaces have sent since they are there; None: it has none of its own."""
+    received_bytes: int | None = None
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
@@ -136,8 +139,11 @@ class Usage:
         details = memory.get("stats") or {}
         resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))
         cpu = (found.get("cpu_stats") or {}).get("cpu_usage") or {}
+        networks = (found.get("networks") or {}).values()
         return cls(
             memory_bytes=int(resident),
             cpu_s=int(cpu.get("total_usage", 0)) / 1e9,
             at_s=time.monotonic(),
+            sent_bytes=sum(int(one["tx_bytes"]) for one in networks) if networks else None,
+            received_bytes=sum(int(one["rx_bytes"]) for one in networks) if networks else None,
         )
