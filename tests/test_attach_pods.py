@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaoslab.core.payloads import StorageDamaged
+from chaoslab.core.payloads import NodeExited, NodeStarted, StorageDamaged
 from chaoslab.record.history import History
 from tests.cluster import CONTEXT
 from tests.trainer_pods import (
@@ -22,6 +22,7 @@ from tests.trainer_pods import (
     deploy,
     names,
     require_pass,
+    require_return,
     template,
     trainer_namespace,
 )
@@ -129,3 +130,18 @@ def test_a_checkpoint_that_no_worker_can_read_is_put_back_into_a_pod_that_fails_
     await_steps(client, 2)
     assert damaged.payload.file in saved()
     assert all(name.startswith("rank") for name in saved())
+
+
+def test_a_pod_that_begins_before_the_last_has_ended_is_no_failure_of_its_trainer(
+    client: "Client", tmp_path: Path
+) -> None:
+    deploy(client, stateful_set())
+    require_return(broken_by("pod.delete", tmp_path))
+    history = History.read((tmp_path / "latest").resolve())
+    (exited,) = history.of(NodeExited)
+    begun = [e.payload for e in history.of(NodeStarted) if e.payload.node == "worker-1"]
+    assert exited.payload.container_ended_s is not None
+    assert [one.container_began_s for one in begun] == sorted(
+        one.container_began_s or 0.0 for one in begun
+    )
+    assert exited.payload.container_ended_s > (begun[0].container_began_s or 0.0) > 0

@@ -172,6 +172,8 @@ class Code(StrEnum):
     """After the fault, before training ended."""
     START_UNKNOWN = "start_unknown"
     """Of a script's worker: no checkpoint was saved, or no line tells where it went on."""
+    LIVES_OVERLAPPED = "lives_overlapped"
+    """Its next pod began while the last one still wrote checkpoints."""
     END_UNKNOWN = "end_unknown"
     RECORD_INCOMPLETE = "record_incomplete"
     RECORD_BROKEN = "record_broken"

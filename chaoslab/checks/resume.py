@@ -32,6 +32,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     LineKind,
     Need,
+    NodeExited,
     NodeStarted,
     RunStarted,
     ScriptStarted,
@@ -67,9 +68,11 @@ class Life(NamedTuple):
 
     joined: Event[LearnerJoined]
     began_s: float
-    """Start of its process."""
+    """Start of its process; if the last one still ran then, by the clock of their containers."""
     samples: Sequence[Event[LearnerStep]]
     """Reports of its own, until training ended."""
+    overlap_s: float = 0.0
+    """Longest time for which the container of the last one still ran when its own had begun."""
 
     @property
     def start(self) -> int:
@@ -93,11 +96,34 @@ def lives(history: History) -> Mapping[str, Sequence[Life]]:
     """Lives by worker, in order. A worker without reports has those that another made for it."""
     found: dict[str, list[Life]] = defaultdict(list)
     starts = {(e.payload.node, e.payload.incarnation): e.time_s for e in history.of(NodeStarted)}
+    overlaps = _overlaps(history)
     for joined in before_the_end(history, history.of(LearnerJoined)):
         said = joined.payload
         mine = before_the_end(history, samples_of(history, said.learner, said.epoch))
-        life = Life(joined, starts.get(said.life, joined.time_s), mine)
-        found[said.learner].append(life)
+        began_s, overlap_s = starts.get(said.life, joined.time_s), 0.0
+        if said.life in overlaps:
+            last_s, overlap_s = overlaps[said.life]
+            began_s = last_s - overlap_s
+        found[said.learner].append(Life(joined, began_s, mine, overlap_s))
+    return found
+
+
+def _overlaps(history: History) -> Mapping[tuple[str, int], tuple[float, float]]:
+    """By life that may have begun before the last one had ended: when that was heard of last, and
+    for how long both ran at most, by the clock of their containers. A cluster tells a start to the
+    second before it.
+    """
+    found = {}
+    ended = {(e.payload.node, e.payload.incarnation + 1): e for e in history.of(NodeExited)}
+    for begun in history.of(NodeStarted):
+        life = (begun.payload.node, begun.payload.incarnation)
+        began_s, before = begun.payload.container_began_s, ended.get(life)
+        ended_s = None if before is None else before.payload.container_ended_s
+        if before is None or began_s is None or ended_s is None or ended_s <= began_s:
+            continue
+        said = [e.time_s for e in history.of(TrainerSaid) if e.seq < before.seq
+                and (e.payload.node, e.payload.incarnation + 1) == life]  # fmt: skip
+        found[life] = max(said, default=before.time_s), ended_s - began_s
     return found
 
 
@@ -173,6 +199,12 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
             else f"{where}, although the checkpoint of step {saved:,} had been saved"
         )
         yield Violation.at(life.joined, code, text, who)
+    elif life.overlap_s and _is_before_the_last(life, history):
+        text = (
+            f"{where}; its container began up to {life.overlap_s:.1f} s before the last one had "
+            "ended, which saved a checkpoint meanwhile: from which one it had to go on is not known"
+        )
+        yield Doubt(Code.LIVES_OVERLAPPED, text)
     if start > last + life.stride and not _is_given(life, history):
         text = f"{where}: it never made the {start - last:,} steps between"
         yield Violation.at(life.joined, Code.STEPS_SKIPPED, text, who)
@@ -193,6 +225,12 @@ def _problems(before: Life, life: Life, history: History) -> Iterator[Violation 
     if life.joined is newest.joined and life.last <= max(one.last for one in earlier):
         text = f"{where}; it never got beyond step {life.last:,}"
         yield Doubt(Code.TOO_LITTLE_TIME, text)
+
+
+def _is_before_the_last(life: Life, history: History) -> bool:
+    """Whether a life goes on from an older checkpoint than the newest that it may have found."""
+    saved = _newest_saved(life._replace(began_s=inf), history)
+    return saved is not None and life.start < saved - _slack(life, history)
 
 
 def _is_anew(before: Life, life: Life, history: History) -> bool:

@@ -408,6 +408,9 @@ HINTS: Mapping[Code, str] = {
     "about with `chaoslab catalog checks`, and change `expect`",
     Code.START_UNKNOWN: "kill a worker after a checkpoint was saved (`at`), and see whether "
     "`saved` and `resumed` of the plan match its lines: `grep -F trainer.said {journal}`",
+    Code.LIVES_OVERLAPPED: "whoever starts the pods does so before the last one has ended, as a "
+    "StatefulSet does for one that is deleted by force: use `pod.delete` with `how: evict`, or let "
+    "the trainer lock its folder of checkpoints",
     Code.NO_BASELINE: "the run ended before a baseline was measured: see why in "
     "`chaoslab show {run} --all`, or give it more rounds: "
     "`{again} --set training.stop.rounds=480`",

@@ -354,3 +354,22 @@ def test_a_training_that_ends_by_itself_far_before_its_twin_is_no_pass(
     verdict = judge(story.train(steps).exit("worker-0", code=0).end().history(), ())
     found = [one for one in verdict.findings if one.check == "stop"]
     assert [one.codes for one in found] == ([(Code.STOPPED_EARLY,)] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("at", "overlap_s", "outcome", "codes"),
+    [
+        (40, 1.05, Outcome.PASS, ()),
+        (30, 1.05, Outcome.UNKNOWN, (Code.LIVES_OVERLAPPED,)),
+        (20, 1.05, Outcome.FAIL, (Code.RESUMED_FROM_OLDER,)),
+        (0, 1.05, Outcome.FAIL, (Code.BEGAN_ANEW,)),
+        (30, 0.1, Outcome.FAIL, (Code.RESUMED_FROM_OLDER,)),
+    ],
+)
+def test_what_the_last_pod_saved_beside_the_next_one_need_not_be_found(
+    at: int, overlap_s: float, outcome: Outcome, codes: tuple[Code, ...]
+) -> None:
+    """Step 40 is saved 0.2 s before the end of the last, 30 was 1.2 s before it."""
+    story = ScriptStory(overlap_s=overlap_s).train(30).measure().train(12).kill("worker-0")
+    finding = Resume().judge(story.heal("worker-0", at=at).train(60).end().history())
+    assert (finding.outcome, finding.codes) == (outcome, codes)

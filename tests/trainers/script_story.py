@@ -67,7 +67,9 @@ class ScriptStory:
         learning_rate: float | None = None,
         reports_every: int = 1,
         has_steps: bool = True,
+        overlap_s: float | None = None,
     ) -> None:
+        """`overlap_s`: in pods, each of which begins so long before the last one has ended."""
         self.workers = {name: _Worker(name) for name in map("worker-{}".format, range(workers))}
         self._launcher = _Worker("launcher")
         self.events: list[Event] = []
@@ -76,6 +78,7 @@ class ScriptStory:
         self._is_one_for_all, self._says_saved = is_one_for_all, says_saved
         self._learning_rate, self._reports_every = learning_rate, reports_every
         self._has_steps = has_steps
+        self._overlap_s, self._ended_s = overlap_s, 0.0
         self.progress = ScriptProgress(
             [*self.workers], is_one_for_all=is_one_for_all, stop=stop or {}
         )
@@ -116,7 +119,13 @@ class ScriptStory:
         worker = self.workers.get(name, self._launcher)
         worker.incarnation, worker.is_alive = worker.incarnation + 1, True
         role = "launcher" if worker is self._launcher else "learner"
-        self.say(NodeStarted(node=name, incarnation=worker.incarnation, pid=1, role=role))
+        began_s = None if self._overlap_s is None else self._ended_s - self._overlap_s
+        self.say(
+            NodeStarted(
+                node=name, incarnation=worker.incarnation, pid=1, role=role,
+                container_began_s=began_s,
+            )
+        )  # fmt: skip
         return self
 
     def tell_of_launcher(self, what: LineKind, step: int) -> Self:
@@ -168,10 +177,12 @@ class ScriptStory:
         worker = self.workers.get(name, self._launcher)
         worker.is_alive = False
         worker.exits.append(len(self.events))
+        self._ended_s = self.now_s
         self.say(
             NodeExited(
                 node=name, incarnation=worker.incarnation, pid=1, exit_code=code, signal=signal,
                 sent=tuple(filter(None, (sent or signal,))),
+                container_ended_s=None if self._overlap_s is None else self.now_s,
             )
         )  # fmt: skip
         return self

@@ -34,6 +34,8 @@ class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
     started_by: str = ""
     """cluster, launcher or supervisor, if that one started it again; empty: chaoslab did, or it is
     the first start that is known."""
+    container_began_s: float | None = None
+    """Start of its container in a pod, in s since the epoch, by the clock of the machine."""
 
 
 class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
@@ -56,6 +58,9 @@ class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     is_seen: bool = True
     """False: exit code and signal are not known; `signal` is then the last one that the harness
     had sent it, if any."""
+    container_ended_s: float | None = None
+    """End of its container in a pod, by the same clock as its start; of one that is gone the time
+    of its last line."""
 
 
 class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):

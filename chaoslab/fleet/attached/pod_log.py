@@ -84,6 +84,13 @@ class PodLog:
         """Final state, once it has ended; None if that was not seen."""
         threading.Thread(target=self._follow, name=f"log of {node.pod}", daemon=True).start()
 
+    @property
+    def ended_s(self) -> float | None:
+        """Time of its end by the clock of its machine, or of its last line if that is not known."""
+        ended = self.ending
+        known = None if ended is None else ended.ended_s
+        return self._position.last_s if known is None else known
+
     def close(self) -> None:
         """Stop following."""
         self._is_closing.set()

@@ -214,7 +214,9 @@ class AttachedPod(PodLife, AttachedNode):
 
     def _ending(self) -> dict[str, Json]:
         """Exit by the kubelet's report, if it has one already."""
-        return ending_of(self._log.ending, self._sent)
+        return {
+            **ending_of(self._log.ending, self._sent), "container_ended_s": self._log.ended_s
+        }  # fmt: skip
 
     def _detach(self) -> None:
         self._log.close()

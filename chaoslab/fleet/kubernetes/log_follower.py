@@ -69,6 +69,11 @@ class LogPosition:
         self.since = ""
         """Time from which more is requested, as the API takes it; empty at first."""
 
+    @property
+    def last_s(self) -> float | None:
+        """Time of the last line, in s since the epoch; None before the first."""
+        return None if self._last is None else self._last[0] + float(f"0.{self._last[1]}")
+
     def reopen(self) -> None:
         """The log is read again, from `since`."""
         self._seen_again = 0

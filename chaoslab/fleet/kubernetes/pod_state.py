@@ -48,7 +48,9 @@ class PodState:
     is_hopeless: bool = False
     """Whether it waits for what does not come by itself."""
     started_s: float | None = None
-    """Start of its container, in s since the epoch, by the cluster's clock."""
+    """Start of its container, in s since the epoch, by the clock of its machine."""
+    ended_s: float | None = None
+    """Its end, by the same clock."""
     exit_code: int | None = None
     """128 and the number of the signal, for one that a signal ended; None while it runs."""
     reason: str = ""
@@ -81,6 +83,7 @@ class PodState:
             "container": self.name,
             "image": self.image,
             "image_id": self.image_id or None,
+            "container_began_s": self.started_s,
         }
 
     @property
@@ -139,6 +142,7 @@ def state_of(pod: Pod, container_name: str = CONTAINER) -> PodState:
         is_hopeless=waiting.partition(":")[0] in _HOPELESS or (bool(waiting) and is_failed),
         started_s=_epoch_s((ended.startedAt if ended else None)
                            or (running.startedAt if running else None)),
+        ended_s=_epoch_s(ended.finishedAt if ended else None),
         exit_code=ended.exitCode if ended and is_over else None,
         reason=(ended.reason if ended else None) or (status.reason if status else None) or "",
         container=(container.containerID if container else None) or "",
@@ -161,6 +165,7 @@ def previous_of(pod: Pod, container_name: str) -> PodState | None:
         state_of(pod, container_name),
         waiting="",
         started_s=_epoch_s(ended.startedAt),
+        ended_s=_epoch_s(ended.finishedAt),
         exit_code=ended.exitCode,
         reason=ended.reason or "",
         container=ended.containerID or "",
