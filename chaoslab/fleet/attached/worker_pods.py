@@ -1,6 +1,6 @@
 """Workers of a training of the user's own in the pods of a namespace, one in each pod.
 
-    pods with the labels ─► seat: owner and index, or name of the pod ─► worker-0, worker-1, …
+    pods with the labels ─► seat: index and owner, or name of the pod ─► worker-0, worker-1, …
     the default container of each ─► `pod_program find main` ─► its program
 
 A seat outlives its pods where the owner numbers them. Of others, as a Deployment's, a new pod takes
@@ -25,12 +25,13 @@ from chaoslab.trainers.reading import plain_lines
 
 _DEFAULT: Final = "kubectl.kubernetes.io/default-container"
 _INDEXES: Final = (
-    "jobset.sigs.k8s.io/job-index", "batch.kubernetes.io/job-completion-index",
+    "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-index",
+    "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index",
     "leaderworkerset.sigs.k8s.io/group-index", "leaderworkerset.sigs.k8s.io/worker-index",
     "volcano.sh/task-spec", "volcano.sh/task-index",
 )  # fmt: skip
-"""Labels by which owners number their pods, as these projects document them."""
+"""Labels and annotations by which owners number their pods, as these projects document them."""
 _TAIL_BYTES: Final = 256 << 10
 
 
@@ -109,12 +110,14 @@ def search_of(cluster: Cluster, selector: str) -> PodSearch:
 
 
 def _seat(pod: Mapping[str, Json]) -> str:
-    """What a pod has in common with those that its owner makes in its place."""
-    labels = mapping(pod, "metadata", "labels")
-    indexes = [str(labels[label]) for label in _INDEXES if label in labels]
+    """What a pod has in common with those that its owner makes in its place. The order of seats is
+    that of the ranks: a LeaderWorkerSet has owners of its own for leaders and for workers.
+    """
+    told = {**mapping(pod, "metadata", "annotations"), **mapping(pod, "metadata", "labels")}
+    indexes = [str(told[name]) for name in _INDEXES if name in told]
     if not indexes:
         return str(mapping(pod, "metadata").get("name"))
-    return "/".join((owner_of(pod), *indexes))
+    return "/".join((*indexes, owner_of(pod)))
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

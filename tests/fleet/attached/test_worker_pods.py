@@ -63,6 +63,26 @@ def test_workers_are_numbered_as_their_owner_numbers_its_pods() -> None:
     assert [one.name for one in found] == ["worker-0", "worker-1", "worker-2"]
 
 
+def test_the_leader_of_a_group_comes_before_its_workers_whoever_owns_them() -> None:
+    group, worker = (f"leaderworkerset.sigs.k8s.io/{of}-index" for of in ("group", "worker"))
+    day = Pods(
+        pod("x-0-1", "StatefulSet x-0", **{group: 0, worker: 1}),
+        pod("x-1", "StatefulSet x", **{group: 1, worker: 0}),
+        pod("x-0", "StatefulSet x", **{group: 0, worker: 0}),
+    )
+    assert [node.pod for node in day.search.training()[0]] == ["x-0", "x-0-1", "x-1"]
+
+
+def test_the_jobs_of_a_set_are_counted_through() -> None:
+    whole, own = (f"jobset.sigs.k8s.io/job-{of}" for of in ("global-index", "index"))
+    day = Pods(
+        pod("x-b-0-0", "Job x-b-0", **{whole: 2, own: 0}),
+        pod("x-a-1-0", "Job x-a-1", **{whole: 1, own: 1}),
+        pod("x-a-0-0", "Job x-a-0", **{whole: 0, own: 0}),
+    )
+    assert [node.pod for node in day.search.training()[0]] == ["x-a-0-0", "x-a-1-0", "x-b-0-0"]
+
+
 @pytest.mark.parametrize(
     ("owner", "label", "later"),
     [
