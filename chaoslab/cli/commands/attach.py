@@ -63,7 +63,7 @@ def _named_target(
         "chaoslab attach 'pattern:torchrun .*train.py' gate.yaml --yes",
         "chaoslab attach compose:my-project --service trainer --write gate.yaml",
         "chaoslab attach namespace:team --selector app=trainer gate.yaml",
-        "chaoslab attach ssh:10.0.0.3,10.0.0.4 --pattern 'torchrun .*train.py' gate.yaml",
+        "chaoslab attach ssh:10.0.0.3,10.0.0.4 --pattern 'torchrun' gate.yaml",
         "chaoslab gameday kill_half --attach compose:chaoslab-training --serve",
     ),
 )

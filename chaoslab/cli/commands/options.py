@@ -58,8 +58,8 @@ plan_options = bundled(
     seed_option,
     click.option(
         "--fleet",
-        metavar=f"[{'|'.join(kinds().fleets)}]",
-        help="Run on this fleet.",
+        metavar="KIND",
+        help=f"Run on this fleet: {', '.join(kinds().fleets)}.",
         shell_complete=completing.fleets,
     ),
     click.option(

@@ -2,8 +2,10 @@
 
 import os
 import re
-import shlex
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -12,6 +14,7 @@ from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.attached.found import Found, command_of, numbered, of_script, training_of
 from chaoslab.fleet.attached.script_search import Which, find
 from chaoslab.fleet.base import Role
+from tests.contracts.fleet_kit import wait_until
 
 
 def node(*words: str) -> Found:
@@ -102,8 +105,15 @@ def test_workers_with_other_ranks_are_no_training(ranks: tuple[int | None, ...])
         numbered(workers(*ranks), "here")
 
 
-def test_a_process_of_another_user_is_named_with_that_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    me, uid = psutil.Process(), os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: uid + 1)
-    with pytest.raises(AbilityError, match=rf"\b{me.pid}\b.*{re.escape(me.username())}"):
-        find(Which(pattern=f"^{re.escape(shlex.join(me.cmdline()))}$"))
+def test_a_process_of_another_user_is_named_with_that_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-c", "input()", str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as other:
+        process, uid = psutil.Process(other.pid), os.getuid()
+        monkeypatch.setattr(os, "getuid", lambda: uid + 1)
+        wait_until(lambda: process.cmdline() == words)
+        name = re.escape(process.username())
+        with pytest.raises(AbilityError, match=rf"\b{other.pid}\b.*{name}"):
+            find(Which(pattern=re.escape(str(tmp_path))))
+        other.communicate(b"\n")
