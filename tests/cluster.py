@@ -15,7 +15,7 @@ import pytest
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.run_name import run_name
 from chaoslab.undo.base import UndoLog
 
 IS_REQUIRED = "kubernetes" in os.environ.get("CHAOSLAB_REQUIRE", "")
@@ -32,6 +32,7 @@ from chaoslab.fleet.kubernetes.fleet import KubernetesFleet  # noqa: E402
 from chaoslab.fleet.kubernetes.manifests import PodSettings  # noqa: E402
 from chaoslab.fleet.kubernetes.pods import Setup  # noqa: E402
 from chaoslab.fleet.kubernetes.resources import JOB_SETS  # noqa: E402
+from chaoslab.fleet.kubernetes.run_objects import remains  # noqa: E402
 
 STATE = Path(os.environ.get("CHAOSLAB_KUBERNETES_STATE", "/var/lib/chaoslab-kubernetes"))
 CONTEXT = "chaoslab-test"
@@ -95,6 +96,11 @@ def need_job_sets(cluster: Cluster) -> None:
         pytest.skip("the test cluster has no JobSets: docker/start_kubernetes.sh jobset")
 
 
+def left_in_cluster(cluster: Cluster, record: Path) -> tuple[str, ...]:
+    """What a run made there that is still there."""
+    return remains(cluster, run_name(record), has_job_sets=True)
+
+
 def image() -> str:
     """The image of this source, which `docker/start_kubernetes.sh load` gave to the cluster."""
     return source().image
@@ -107,12 +113,11 @@ def small_fleet(
     undo_log: UndoLog,
     *,
     lease_s: float = 60.0,
-    node_links: NodeLinks | None = None,
     **settings: Any,
 ) -> KubernetesFleet:
     """Its nodes run whatever the image has."""
     asked = PodSettings(image=image(), pull="Never", disk_bytes=10_000_000, **settings)
     return KubernetesFleet(
-        run_directory, clock, undo_log=undo_log, cluster=cluster, node_links=node_links,
+        run_directory, clock, undo_log=undo_log, cluster=cluster,
         setup=Setup(pods=asked, start_s=60.0, lease_s=lease_s),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from chaoslab.fleet.docker.images import images  # isort: skip  # after the engi
 from chaoslab.fleet.docker.run_resources import remains  # isort: skip
 
 __all__ = [
-    "Engine", "engine_with_images", "nothing_is_left",
+    "Engine", "engine_with_images", "left_on_engine",
 ]  # fmt: skip
 
 
@@ -23,5 +23,6 @@ def engine_with_images() -> Engine:
     return engine
 
 
-def nothing_is_left(engine: Engine, record: Path) -> bool:
-    return not remains(engine, run_name(record))
+def left_on_engine(engine: Engine, record: Path) -> tuple[str, ...]:
+    """What a run made there that is still there."""
+    return remains(engine, run_name(record))

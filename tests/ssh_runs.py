@@ -70,6 +70,7 @@ def inventory_of(hosts: Sequence[SshHost], *counts: int) -> str:
 
 
 def left_on(hosts: Sequence[SshHost]) -> list[str]:
-    """Folders of runs and processes of nodes that are still there."""
-    folders = [str(one) for host in hosts for one in host.home.glob(".chaoslab/runs/*")]
-    return folders + [str(one) for host in hosts for one in left_over(host.home)]
+    """Folders of runs, temporary files and processes of nodes that are still there."""
+    places = (".chaoslab/runs/*", ".chaoslab/code/tmp*", "tmp/*")
+    files = [str(one) for host in hosts for place in places for one in host.home.glob(place)]
+    return files + [str(one) for host in hosts for one in left_over(host.home)]

@@ -5,11 +5,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.events import Kind
-from tests.docker_runs import (
-    Engine,
-    engine_with_images,
-    nothing_is_left,
-)
+from tests.docker_runs import Engine, engine_with_images, left_on_engine
 from tests.whole_runs import passed
 
 pytestmark = [pytest.mark.deep, pytest.mark.alone, pytest.mark.docker]
@@ -50,7 +46,7 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     engine: Engine, tmp_path: Path, links: str
 ) -> None:
     ran = passed(PLAN.replace("LINKS", links).replace("MORE", LOSS), tmp_path)
-    assert nothing_is_left(engine, ran.record)
+    assert left_on_engine(engine, ran.record) == ()
     died = [
         event
         for event in ran.history.of(Kind.ENGINE_REPORTED)
@@ -79,4 +75,4 @@ def test_a_learner_that_hangs_is_unhealthy_by_the_engine_s_own_word(
     assert not any(
         one.data["health"] == "unhealthy" for one in told if one.data["node"] == "syncer"
     )
-    assert nothing_is_left(engine, ran.record)
+    assert left_on_engine(engine, ran.record) == ()

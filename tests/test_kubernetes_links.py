@@ -142,14 +142,6 @@ def test_links_by_a_pod_are_shaped_healed_by_others_and_missed(
     assert not here.list(JOBS, f"chaoslab/run={run_name(directory)},!chaoslab/node")[0][1:]
 
 
-def test_the_janitor_of_a_killed_harness_leaves_no_proxy(here: Cluster, tmp_path: Path) -> None:
-    from tests.fleet.kubernetes.test_cleanup import killed_when  # noqa: PLC0415  # its own marks
-
-    killed_when("shaped", tmp_path, "--links")
-    wait_until(lambda: not open_undos(tmp_path))
-    assert remains(here, run_name(tmp_path)) == ()
-
-
 @pytest.mark.soak
 class TestPodLinks(LinkKit):
     @pytest.fixture

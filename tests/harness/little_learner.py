@@ -84,10 +84,11 @@ class LittleLearner:
             return False
 
     def sample(self) -> None:
-        """What a learner says now and then."""
+        """What a learner says now and then: its loss falls once, after the first step of all."""
+        is_untrained = self.step == 1 and self.who["incarnation"] == 1
         sample = LearnerStep(
-            **self.who, epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S, loss=3.0,
-            tokens=self.step * 1024, data_position=self.step,
+            **self.who, epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S,
+            loss=3.0 if is_untrained else 2.0, tokens=self.step * 1024, data_position=self.step,
         )  # fmt: skip
         say(sample)
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,9 @@ from chaoslab.record.journal_file import JOURNAL
 from tests.harness.machine import MARK, Machine, look, residue
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_S = 60.0
-_GONE_S = 30.0
+PATIENCE_S = 240.0
+"""Far more than a run takes to any moment, or to its end; only a failing test waits for it."""
+_GONE_S = 60.0
 _AS_ON_A_TERMINAL = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -81,10 +82,14 @@ class Harness:
         return self.root / "runs"
 
     @property
+    def records(self) -> Sequence[Path]:
+        """The directories of all runs below its root."""
+        return list(self.runs.glob("[!.]*/2*"))  # the link `latest` is replaced meanwhile
+
+    @property
     def record(self) -> Path | None:
         """The directory of its run, once there is one."""
-        found = list(self.runs.glob("[!.]*/2*"))  # the link `latest` is replaced meanwhile
-        return found[0] if found else None
+        return self.records[0] if self.records else None
 
     @property
     def history(self) -> History:
@@ -160,9 +165,21 @@ def chaoslab(*words: str) -> Result:
     return CliRunner().invoke(main, words, catch_exceptions=False)
 
 
-def nothing_is_left(before: Machine, harness: Harness, api: str | None = None) -> None:
-    """Soon: whoever cleans up after a dead harness needs a moment. What is there later stays."""
+def nothing_is_left(
+    before: Machine,
+    harness: Harness,
+    api: str | None = None,
+    *,
+    elsewhere: Callable[[Path], Sequence[str]] = lambda _: (),
+) -> None:
+    """Soon: whoever cleans up after a dead harness needs a moment. What is there later stays.
+
+    `elsewhere`: what of the run with a record is left on its hosts, its engine or its cluster.
+    """
     deadline_s = time.monotonic() + _GONE_S
-    while left := residue(before, look(harness.mark, harness.root, toxiproxy=api)):
+    while left := [
+        *residue(before, look(harness.mark, harness.root, toxiproxy=api)),
+        *(one for record in harness.records for one in elsewhere(record)),
+    ]:
         assert time.monotonic() < deadline_s, "\n".join(left)
         time.sleep(0.05)

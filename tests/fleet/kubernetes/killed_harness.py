@@ -2,12 +2,10 @@
 
     python -m tests.fleet.kubernetes.killed_harness RUN_DIR [OPTION]
 
-It says `opened`, starts two nodes, says `started`; when both step it pauses one of them, says
-`paused`, and waits to be killed, at any of these moments. With `--second` both are on the second
-machine of the cluster, which it drains instead: it says `drained`. With `--job-set` they are Jobs
-of a JobSet. With `--links` it starts none, but puts effects on a link through a proxy in a pod, and
-says `shaped`. With `--limited` it has no janitor and one node, which computes: it lowers its CPU
-limit, and says `limited`.
+It starts two nodes; when both step it pauses one of them, says `paused`, and waits to be killed.
+With `--second` both are on the second machine of the cluster, which it drains instead: it says
+`drained`. With `--job-set` they are Jobs of a JobSet. With `--limited` it has no janitor and one
+node, which computes: it lowers its CPU limit, and says `limited`.
 """
 
 import sys
@@ -19,14 +17,10 @@ from typing import Any
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
-from chaoslab.fleet.kubernetes.settings import Kubernetes
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.stressors import Mechanism, Slowness
-from chaoslab.links.effects import Direction, Latency, Refuse
-from chaoslab.links.proxied.settings import Embedded
 from chaoslab.undo.janitor import start_janitor
 from chaoslab.undo.log import UndoLogFile
-from tests.cluster import CONTEXT, NAMESPACE, Cluster, image, small_fleet
+from tests.cluster import CONTEXT, NAMESPACE, Cluster, small_fleet
 from tests.engine import learner
 
 
@@ -43,7 +37,7 @@ SECOND = {
 """Where pods have to be for `--second`."""
 
 
-def main(run_directory: Path, *, is_on_second: bool, is_job_set: bool, has_links: bool) -> None:
+def main(run_directory: Path, *, is_on_second: bool, is_job_set: bool) -> None:
     """Do what is to be left behind, and poll for ever."""
     clock = WallClock()
     place: dict[str, Any] = {"learners": SECOND} if is_on_second else {}
@@ -53,23 +47,11 @@ def main(run_directory: Path, *, is_on_second: bool, is_job_set: bool, has_links
     with (
         start_janitor(run_directory),
         UndoLogFile(run_directory) as undo_log,
-        small_fleet(
-            run_directory, clock, cluster, undo_log,
-            node_links=links_by_pod(run_directory, clock, undo_log) if has_links else None, **place,
-        ) as fleet,
-    ):  # fmt: skip
-        if has_links:
-            link = fleet.link("learner-0", "10.0.0.1:4600")
-            link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.1))
-            link.shape("injection-1", Direction.BOTH, Refuse())
-            say("shaped")
-            while True:
-                fleet.poll(clock.now_s() + 1.0)
-        say("opened")
+        small_fleet(run_directory, clock, cluster, undo_log, **place) as fleet,
+    ):
         with fleet.start_together():
             for name in ("learner-0", "learner-1"):
                 fleet.start(replace(learner(name), keeps="state"))
-        say("started")
         stepping: set[str] = set()
         while len(stepping) < 2:
             observed = fleet.poll(clock.now_s() + 1.0)
@@ -110,18 +92,8 @@ def limit(run_directory: Path) -> None:
                     say("limited")
 
 
-def links_by_pod(run_directory: Path, clock: WallClock, undo_log: UndoLogFile) -> NodeLinks:
-    """As a plan for this cluster has them."""
-    asked = Kubernetes(context=CONTEXT, namespace=NAMESPACE, image=image(), image_pull="Never")
-    made = asked.links("embedded", Embedded(), 1)(run_directory, undo_log=undo_log)
-    return NodeLinks(clock=clock, made_by=made)
-
-
 if __name__ == "__main__":
     asked = set(sys.argv[2:])
     if "--limited" in asked:
         limit(Path(sys.argv[1]))
-    main(
-        Path(sys.argv[1]), is_on_second="--second" in asked, is_job_set="--job-set" in asked,
-        has_links="--links" in asked,
-    )  # fmt: skip
+    main(Path(sys.argv[1]), is_on_second="--second" in asked, is_job_set="--job-set" in asked)

@@ -30,13 +30,9 @@ def killed_when(word: str, run_directory: Path, *more: str) -> None:
         harness.kill()
 
 
-@pytest.mark.parametrize(
-    "word", ["opened", "started", pytest.param("paused", marks=pytest.mark.gate)]
-)
-def test_the_janitor_of_a_killed_harness_deletes_everything(
-    word: str, tmp_path: Path, here: Cluster
-) -> None:
-    killed_when(word, tmp_path)
+@pytest.mark.gate
+def test_the_janitor_of_a_killed_harness_deletes_everything(tmp_path: Path, here: Cluster) -> None:
+    killed_when("paused", tmp_path)
     wait_until(lambda: not open_undos(tmp_path))
     assert remains(here, run_name(tmp_path)) == ()
 
