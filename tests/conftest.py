@@ -48,8 +48,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, action="append", default=[], help="quick by default")
     parser.addoption("--part", choices=PARTS, help="of the deep tier")
     parser.addoption("--passed", type=Path, help="file of ids: left out, and added to")
-    parser.addoption("--kills", type=int, default=50, help="in each long test (part soak)")
-    parser.addoption("--parity", action="append", help="a plan of test_fleet_parity: kill_half")
+    parser.addoption("--kills", type=int, default=20, help="in each long test (part soak)")
+    parser.addoption("--parity", action="append", help="a plan of test_fleet_parity: all")
+    parser.addoption("--place", action="append", help="a place of test_fleet_parity: all")
+    parser.addoption(
+        "--no-twin", action="append_const", const="twin=false", default=[],
+        help="test_fleet_parity without the fault-free twins",
+    )  # fmt: skip
     parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
 
 

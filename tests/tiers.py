@@ -21,7 +21,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.codes import Code
 
 TIERS = ("quick", "gate", "deep")
-PARTS = ("soak", "trainers", "kubernetes", "docker", "alone", "others")
+PARTS = ("plans", "soak", "trainers", "kubernetes", "docker", "alone", "others")
 """Of the deep tier. A test belongs to the first whose mark it has, or to the others."""
 LIMITS_S = {"quick": 240, "gate": 720, "deep": 2400}
 """Seconds that a tier, or a part of the deep one, may take on two idle cores."""

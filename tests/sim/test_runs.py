@@ -11,7 +11,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Kind
 from chaoslab.core.payloads import EvaluationMeasured, RunStarted, Status
-from chaoslab.prepare.plans import Asked, bundled_plans, prepare
+from chaoslab.prepare.plans import Asked, prepare
 from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.record.journal_file import JOURNAL
 from chaoslab.run.judged_run import JudgedRun, run_and_judge
@@ -223,26 +223,3 @@ def test_what_cannot_be_simulated_is_refused_before_anything_starts(
 ) -> None:
     with pytest.raises(error):
         prepare(Asked(plan="kill_half", fleet="sim", settings=(key,)))
-
-
-REFUSED = {
-    "network_disconnect": "disconnect",
-    "oom_learner": "memory_limit",
-    "rolling_restart": "upgrade",
-    "spot_half": "slice",
-}
-"""Bundled plans that need what is not simulated, and what that is."""
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("plan", sorted(bundled_plans()))
-def test_every_bundled_plan_is_simulated_or_refused_with_the_reason(
-    plan: str, tmp_path: Path
-) -> None:
-    if says := REFUSED.get(plan, ""):
-        with pytest.raises(AbilityError, match=says):
-            simulate(plan, tmp_path)
-        return
-    judged = simulate(plan, tmp_path)
-    assert judged.error is None
-    assert judged.verdict.exit_code is ExitCode.PASS, judged.verdict.to_json()
