@@ -13,7 +13,7 @@ from enum import StrEnum
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.mixed_lines import mixed
 from chaoslab.checks.moot import moot
-from chaoslab.checks.outages import Outage, outages, syncer_away_s
+from chaoslab.checks.outages import Outage, nothing_merged, outages
 from chaoslab.checks.resume import began_anew, script_of
 from chaoslab.checks.stretches import overlap_s, union
 from chaoslab.checks.timeline import (
@@ -88,19 +88,18 @@ def training_continued(history: History) -> bool | None:
     False: a gap, the tail included, was longer than ten times the longest usual gap of the baseline
     and than 5 s, or a script `began_anew`. True: neither, and training ended by its own rule. None:
     nothing was measured, nothing tells the lines of a script's workers apart, or the run or its
-    record was cut short before the end could be seen. The time for which an injection kept the
-    syncer away, so that nothing was merged, is taken off the gap, the start of its next process
-    included, unless the plan never gives the syncer back.
+    record was cut short before the end could be seen. The time for which injections kept the syncer
+    or every learner away, so that nothing was merged, is taken off the gap, the start of the next
+    process included, unless the plan never gives them back.
     """
     start_s = baseline_end_s(history)
     baseline_s = usual_gap_s(history)
     if start_s is None or baseline_s is None:
         return None
-    away = [outage for outage in outages(history) if outage.was_to_be_healed]
+    away = nothing_merged(history)
     usual_s = max(_SURE_FACTOR * baseline_s, _SURE_S)
     if any(
-        gap.length_s - syncer_away_s(away, gap.start_s, gap.end_s)
-        > usual_s + _paused_s(gap, history)
+        gap.length_s - overlap_s(away, gap.start_s, gap.end_s) > usual_s + _paused_s(gap, history)
         for gap in gaps(history, start_s, training_end_s(history))
     ) or began_anew(history):
         return False

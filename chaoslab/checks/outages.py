@@ -7,11 +7,11 @@ The learners live on and are still cut off: each of them that was a member has t
 One that a fault of its own takes away meanwhile is `absence`'s affair, from then on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaoslab.checks.absence import absences
-from chaoslab.checks.stretches import overlap_s
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.stretches import Stretches, union, without
 from chaoslab.checks.timeline import (
     after,
     members_before,
@@ -22,6 +22,8 @@ from chaoslab.checks.timeline import (
 )
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
+    LearnerStep,
+    MemberJoined,
     Need,
     NodeStarted,
     PushAccepted,
@@ -32,7 +34,7 @@ from chaoslab.core.payloads import (
 from chaoslab.record.history import FaultStory, History
 
 _START_S = 5.0
-"""A process of the syncer may need this time until it is ready, also on a busy machine."""
+"""A process may need this time until it is ready, also on a busy machine."""
 _SLOWER = 2.0
 """A later start may take this many times as long as the first one of the run."""
 _UNSEEN_START_S = 30.0
@@ -111,12 +113,31 @@ def outages(history: History) -> tuple[Outage, ...]:
     )
 
 
-def syncer_away_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
-    """Seconds of a stretch for which an injection kept the syncer away, so that nothing was merged.
+@once
+def nothing_merged(history: History) -> Stretches:
+    """When injections that give back what they take held the syncer, or every learner there was.
 
-    The start of the next process of the syncer is a part of it, `start_s` at most.
+    The start of the next process is a part of it: a new one merges or steps, or has had its time.
     """
-    return overlap_s([(outage.gone_s, outage.served_s) for outage in found], start_s, end_s)
+    syncer = [(o.gone_s, o.served_s) for o in outages(history) if o.was_to_be_healed]
+    end_s = training_end_s(history)
+    there = {e.payload.learner: e.time_s for e in reversed(history.of(MemberJoined))}
+    taken, present = list[tuple[float, float]](), list[tuple[float, float]]()
+    for learner, joined_s in there.items():
+        own = [(one.gone_s, _steps_s(history, one), one) for one in absences(history)
+               if one.learner == learner]  # fmt: skip
+        taken += [(start_s, stop_s) for start_s, stop_s, one in own if one.was_to_be_healed]
+        away = union((start_s, stop_s) for start_s, stop_s, _ in own)
+        present += without([(joined_s, end_s)], away)
+    return union([*syncer, *without(union(taken), union(present))])
+
+
+def _steps_s(history: History, absence: Absence) -> float:
+    """When a learner that was away could step again."""
+    if absence.since is None:
+        return absence.until_s
+    stepped_s = absence.stepped.time_s if absence.stepped else absence.until_s
+    return min(stepped_s, absence.since.time_s + _start_s(history, "learner", LearnerStep))
 
 
 def whole_s(history: History, outage: Outage) -> float | None:
@@ -151,7 +172,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
         until_s=until_s,
         is_last=is_last,
         ready=ready,
-        start_s=_start_s(history),
+        start_s=_start_s(history, "syncer", SyncerReady),
         returns={
             learner: heard(history, learner, since, until_s) if since else None
             for learner in sorted(members - taken_s.keys())
@@ -166,16 +187,16 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
     )
 
 
-def _start_s(history: History) -> float:
-    """Longest start of this run's syncer: its imports may be slow."""
+def _start_s(history: History, role: str, ready: type[SyncerReady | LearnerStep]) -> float:
+    """Longest start of a process of this run until it is ready: its imports may be slow."""
     run = history.last(RunStarted)
     if run is not None and Need.WHOLE in run.payload.without:
         return _UNSEEN_START_S
-    started = next((e for e in history.of(NodeStarted) if e.payload.role == "syncer"), None)
-    ready = next(iter(history.of(SyncerReady)), None)
-    if started is None or ready is None:
+    first = next((e for e in history.of(NodeStarted) if e.payload.role == role), None)
+    is_ready = next(iter(history.of(ready)), None)
+    if first is None or is_ready is None:
         return _START_S
-    return max(_START_S, _SLOWER * (ready.time_s - started.time_s))
+    return max(_START_S, _SLOWER * (is_ready.time_s - first.time_s))
 
 
 def _taken_s(history: History, story: FaultStory, until_s: float) -> Mapping[str, float]:

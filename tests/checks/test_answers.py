@@ -42,9 +42,19 @@ def found_running(starts_s: float) -> Story:
     )
 
 
+def all_killed(*, for_s: float | None = 6.0, starts_s: float = 2.0) -> Story:
+    """Nobody is left to merge with, and the next processes take `starts_s` until they step."""
+    story = Story(rejoin_s=starts_s).baseline()
+    return story.kill(*story.learners, for_s=for_s).train(6)
+
+
 @pytest.mark.parametrize(
     ("tell", "answer", "gap_s"),
     [
+        (lambda: all_killed().heal().train(9).end(), True, 8.0),
+        (lambda: all_killed().heal().train(3).stall(6).train(9).end(), False, 8.0),
+        (lambda: all_killed(starts_s=12.0).heal().train(20).end(), False, 18.0),
+        (lambda: all_killed(for_s=None).prove().end(), False, 6.0),
         (lambda: half_killed().end(), True, 0.25),
         (lambda: half_killed().stall(4).train(2).end(), True, 4.25),
         (lambda: half_killed().stall(6).train(9).end(), False, 6.25),
@@ -64,7 +74,8 @@ def found_running(starts_s: float) -> Story:
         ),
     ],
     ids=[
-        "to its end", "a short pause", "a long pause", "no more merges", "breaks off",
+        "all are back", "a pause after it", "all are late", "nobody comes back", "to its end",
+        "a short pause", "a long pause", "no more merges", "breaks off",
         "interrupted", "a long pause before the cut", "left running", "never measured",
         "the next syncer starts", "the next syncer starts late", "no later than the first",
         "later than the first", "the first was not seen", "no next syncer",
