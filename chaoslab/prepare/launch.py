@@ -233,7 +233,8 @@ class Launch:
         place = () if role is Role.EVALUATOR else place
         waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
         is_told = role is Role.LEARNER and self._training.step_time is Pacing.AUTO
-        hooks_used = self._needs(Ability.HOOKS) or self._needs(Ability.HOSTS)
+        # in places without a better mechanism a slow learner rests by itself
+        hooks_used = any(map(self._needs, (Ability.HOOKS, Ability.HOSTS, Ability.SLOW)))
         hears = is_told or (role is not Role.EVALUATOR and (waits or hooks_used))
         hooks = ("--test-hooks",) if hears else ()
         program = programs(self.plan)[role]

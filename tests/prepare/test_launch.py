@@ -16,6 +16,7 @@ from chaoslab.diloco.learner.inner_steps import InnerSettings
 from chaoslab.diloco.learner.options import parser
 from chaoslab.diloco.model.gpt import PRESETS, tensor_shapes
 from chaoslab.diloco.settings import Settings
+from chaoslab.faults.compute import ComputeSlow
 from chaoslab.faults.host import HostKill
 from chaoslab.faults.storage_room import StorageDiskFull
 from chaoslab.fleet.base import NodeSpec, Role
@@ -275,9 +276,10 @@ def with_fault(settings: object, at: Trigger) -> FaultPlan:
         (PLAN, False, False),
         (with_fault(object(), Trigger(phase=Phase.WRITTEN)), True, False),
         (with_fault(HostKill(), Trigger(round=5)), True, False),
+        (with_fault(ComputeSlow(), Trigger(round=5)), True, False),
         (with_fault(StorageDiskFull(), Trigger(round=5)), False, True),
     ],
-    ids=["no fault", "at a phase", "of a host", "of a disk"],
+    ids=["no fault", "at a phase", "of a host", "by rests", "of a disk"],
 )
 def test_nodes_hear_the_harness_and_have_volumes_if_a_fault_asks_for_it(
     plan: FaultPlan, hears: bool, has_volume: bool
