@@ -7,7 +7,6 @@
 The engine keeps what a container printed, by any of its logging drivers that can be read.
 """
 
-import math
 import queue
 import threading
 import time
@@ -31,7 +30,7 @@ from chaoslab.fleet.attached.restoring_containers import beside, connect, put_ba
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.container import EngineContainer, ending_of
 from chaoslab.fleet.docker.engine.container_facts import epoch_s
-from chaoslab.fleet.docker.engine.engine import Engine
+from chaoslab.fleet.docker.engine.engine import Engine, Seen
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import ENGINE, EngineEvents, Reported
 from chaoslab.fleet.incarnation_files import Place
@@ -49,7 +48,8 @@ SERVICE: Final = "com.docker.compose.service"
 _TAIL_LINES: Final = 2000
 """Last lines of a container from which the patterns of a script are recognised."""
 _ASK_S: Final = 0.5
-"""Interval of the final questions to the engine about a container that prints no more."""
+"""Longest interval of the questions to the engine about a container that prints no more."""
+_ASK_S_LEAST: Final = 0.02
 _ENDED_S: Final = 10.0
 """Longest time from the end of a container's output to its own end."""
 
@@ -157,8 +157,8 @@ class AttachedContainer(EngineContainer, AttachedNode):
         super().__init__(spec, incarnation, place, keep, past)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._is_closing, self._is_dead = False, False
-        self._silent_s, self._ask_s = math.inf, 0.0
-        """Time since which its log is silent, and of the next question about its end."""
+        self._last_seen: Seen | None = None
+        """State at its end, if the engine still has that."""
         self._broken: FleetError | AbilityError | None = None
         """Error for which its log can no longer be read."""
         self._meter, self._counted_s = Meter(engine, self.name), 0.0
@@ -168,6 +168,7 @@ class AttachedContainer(EngineContainer, AttachedNode):
 
     def _follow(self, since_s: float) -> None:
         """Follow the log until it ends, on a thread and a connection of its own."""
+        broken: FleetError | AbilityError | None = None
         try:
             with closing(Engine.connect(self.engine.url)) as engine:
                 for chunk in engine.printed(
@@ -177,21 +178,29 @@ class AttachedContainer(EngineContainer, AttachedNode):
                         return
                     self._chunks.put(chunk)
         except (FleetError, AbilityError) as error:
-            self._broken = error
-        finally:
-            self._silent_s = time.monotonic()
+            broken = error
+        self._look_for_end(broken)
+
+    def _look_for_end(self, broken: FleetError | AbilityError | None) -> None:
+        """Ask the engine until it has ended, ever less often; `broken`: why its log is not read."""
+        silent_s = time.monotonic()
+        while not (self._is_closing or self._is_dead):
+            try:
+                self._last_seen = seen = self.look()
+                is_same = seen is not None and seen.started_at == self._seen.started_at
+                self._is_dead = seen is None or not (seen.is_alive and is_same)
+            except FleetError as error:
+                broken = error
+            silent_for_s = time.monotonic() - silent_s
+            if broken is None and silent_for_s > _ENDED_S:
+                broken = FleetError("the engine ended its log, and the container still runs")
+            self._broken = broken
+            if not self._is_dead:
+                time.sleep(max(_ASK_S_LEAST, min(_ASK_S, silent_for_s)))
 
     @property
     def has_exited(self) -> bool:
-        """The engine is asked once nothing more comes from it, then ever less often."""
-        now_s = time.monotonic()
-        if self.is_over or self._is_dead or now_s < max(self._silent_s, self._ask_s):
-            return self.is_over or self._is_dead
-        self._ask_s = now_s + min(_ASK_S, now_s - self._silent_s)
-        seen = self.look()
-        began = self._seen.started_at
-        self._is_dead = seen is None or not seen.is_alive or seen.started_at != began
-        return self._is_dead
+        return self.is_over or self._is_dead
 
     def signal_all(self, name: str) -> None:
         """Signal its first process; the kernel ends all others with that."""
@@ -212,15 +221,9 @@ class AttachedContainer(EngineContainer, AttachedNode):
         connect(self.engine, self._recipe)
 
     def _printed(self) -> bytes:
-        if (why := self._why_unread) and not self.has_exited:
-            raise FleetError(f"the output of {self.spec.name} cannot be read: {why}")
+        if self._broken is not None and not self.has_exited:
+            raise FleetError(f"the output of {self.spec.name} cannot be read: {self._broken}")
         return drained(self._chunks)
-
-    @property
-    def _why_unread(self) -> str:
-        if self._broken is None and time.monotonic() > self._silent_s + _ENDED_S:
-            return "the engine ended its log, and the container still runs"
-        return str(self._broken or "")
 
     def counted(self) -> list[Observation]:
         """What its network has carried, once for each report of the engine; null without one."""
@@ -235,7 +238,7 @@ class AttachedContainer(EngineContainer, AttachedNode):
 
     def _ending(self) -> dict[str, Json]:
         """Exit by the engine's report, unless the container has begun another life since."""
-        seen = self.look()
+        seen = self._last_seen
         if seen is not None and not seen.is_alive:
             return ending_of(seen)
         return {"exit_code": None, "signal": next(reversed(self._sent), None), "is_seen": False}
