@@ -37,12 +37,18 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.faults.base import Fault
-from chaoslab.fleet.base import Fleet, Role
-from chaoslab.plan.model import SYNCER, Injection
+from chaoslab.fleet.base import Fleet
+from chaoslab.plan.model import Injection
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
-from chaoslab.run.open_injection import OpenInjection, OpenInjections, gather, targets_of
+from chaoslab.run.open_injection import (
+    OpenInjection,
+    OpenInjections,
+    Returns,
+    gather,
+    targets_of,
+)
 from chaoslab.run.verbs import Code, GivenUp, Verbs
 from chaoslab.run.waiting import WaitingInjections
 from chaoslab.undo.heartbeat import DueWithin, no_undo_log
@@ -78,8 +84,10 @@ class Injector:
     begun: list[Injection] = field(default_factory=list)
     due_within: DueWithin = no_undo_log
     """Context in which a fault is carried out: undo entries opened in it are due at its end."""
-    _healed_s: dict[str, float] = field(default_factory=dict)
-    """Learners that a fault took away and gave back: when, the last time."""
+    returns: Returns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.returns = Returns(opened=self.opened)
 
     # ---------------------------------------------------------------- what the run asks
 
@@ -105,28 +113,6 @@ class Injector:
         """
         acting = targets_of(one for one in self.opened.all if not one.unhealed)
         return not self.verbs.busy.isdisjoint(acting)
-
-    def pending(self) -> list[str]:
-        """Victims that are not back yet from a fault that gives them back, one sentence each."""
-        progress = self.recorder.progress
-        under = [f"{name} is still under a fault" for name in sorted(self.opened.returning)]
-        missed = [
-            f"{name} has not contributed since it was healed at {healed_s:.1f} s"
-            for name, healed_s in sorted(self._healed_s.items())
-            if name not in self.opened.away and not progress.has_contributed_since(name, healed_s)
-        ]
-        awaited = [
-            f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
-            for one in self.opened.all
-            for name in one.injection.targets
-            if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
-        ]
-        lost = (
-            [f"{SYNCER} is not given back by the plan"]
-            if SYNCER in self.opened.away - self.opened.returning
-            else []
-        )
-        return under + lost + missed + awaited
 
     @property
     def next_time_s(self) -> float:
@@ -341,8 +327,7 @@ class Injector:
             return
         self.opened.all.remove(one)
         healed = self.recorder.note(FaultHealed(**_about(one.injection), because=because))
-        if one.fault.takes_away:
-            self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
+        self.returns.note_healed(one, healed.time_s)
 
     def _refused(self, one: OpenInjection) -> Iterator[str]:
         """Heal its targets, each by itself if they cannot be healed together, so that one keeps no
@@ -379,17 +364,6 @@ class Injector:
             elif said.state == "T" and said.node not in explained:
                 left.append(f"{said.node} is still stopped")
         return left
-
-    def _cut_off(self, injection: Injection) -> frozenset[str]:
-        """The learners that must show that they are back: all of them if it was the syncer, or
-        their launcher.
-        """
-        progress, hit = self.recorder.progress, frozenset(injection.targets)
-        roles = {progress.roles.get(name) for name in hit}
-        if Role.LAUNCHER in roles:
-            return progress.learners
-        hit = frozenset(progress.alive(Role.LEARNER)) if Role.SYNCER in roles else hit
-        return progress.learners & hit
 
     async def _measure(self, one: OpenInjection) -> None:
         """Gather the evidence while the fault is still in force, once."""

@@ -9,8 +9,10 @@ as one           syncer, links, learners ─► the fleet asks for all of them �
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.terminal import ends_with
@@ -26,6 +28,8 @@ from chaoslab.run.script_links import ScriptLinks
 from chaoslab.run.triggers import Progress
 from chaoslab.trainers.reading import nearest_lines
 
+T = TypeVar("T")
+_START: Final = "the start"
 START_S = 120.0
 """For the syncer to be ready, and for what the learners are asked before faults; for all learners
 to join and step where `training.start_patience` is shorter."""
@@ -35,6 +39,12 @@ that is longer."""
 _OF_LINES = "line", "write `progress` for them, or let it print `chaoslab: step=12 loss=3.25`"
 _OF_VALUES = "value", "name them in `from`, as in `step: KEY, loss: KEY`"
 """What a script says that no pattern or name of its plan reads, and what to write."""
+
+
+class CarryOut(Protocol):
+    """Calls a verb for these nodes, and waits for its result, as `RunLoop.carry_out`."""
+
+    def __call__(self, names: Iterable[str], verb: Callable[[], T], what: str) -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +65,14 @@ class NodesStart:
         `keeps_training`: the syncer lets training go on when the stop rule is met, until SIGTERM.
         """
         plan, fleet = self.launch.plan, self.run_loop.recorder.fleet
+        training, call = plan.training, self.run_loop.carry_out
         if isinstance(fleet, Attached):
-            fleet.adopt(plan.labels)
+            names = training.roster if training.script is None else training.script.names
+            adopt = partial(fleet.adopt, plan.labels)
+            call((SYNCER, LAUNCHER, *names), adopt, "the search for what runs")
         else:
-            ports = self.links.open() if self.links is not None else {}
-            start_nodes(fleet, self.launch, keeps_training, self._syncer_address, ports)
-        training = plan.training
+            ports = call((), self.links.open, "the links") if self.links is not None else {}
+            start_nodes(fleet, self.launch, keeps_training, call, self._syncer_address, ports)
         if training.script is None:
             within_s = max(START_S, training.start_patience_s)
             self._await(training.learner_names, self._has_stepped, "join and step", within_s)
@@ -160,10 +172,12 @@ def start_nodes(
     fleet: Fleet,
     launch: Launch,
     keeps_training: bool,
+    call: CarryOut,
     await_address: Callable[[], str],
     ports: Mapping[str, Mapping[str, int]] | None = None,
 ) -> None:
-    """Returns once the syncer is ready. `await_address` waits for that: its address.
+    """Returns once the syncer is ready. `await_address` waits for that: its address. Each start is
+    a verb, which `call` waits for.
 
     `keeps_training`: the syncer lets training go on when the stop rule is met, until SIGTERM.
     `ports`: see `Launch.workers`.
@@ -171,27 +185,30 @@ def start_nodes(
     if launch.plan.training.script is not None:
         launch.folder.mkdir()
         for spec in launch.workers(launch.plan.training.script, ports):
-            fleet.start(spec)
+            call([spec.name], partial(fleet.start, spec), _START)
         return
-    as_one = fleet.start_together() if isinstance(fleet, StartsTogether) else nullcontext()
-    with as_one as known:
-        fleet.start(launch.syncer(keeps_training=keeps_training))
-        _start_learners(fleet, launch, known or await_address())
+    with ExitStack() as as_one:
+        together = fleet.start_together() if isinstance(fleet, StartsTogether) else nullcontext()
+        known = as_one.enter_context(together)
+        syncer = launch.syncer(keeps_training=keeps_training)
+        call([SYNCER], partial(fleet.start, syncer), _START)
+        _start_learners(fleet, launch, known or await_address(), call)
+        call((SYNCER, *launch.plan.training.roster), as_one.close, _START)
     if known:
         await_address()
 
 
-def _start_learners(fleet: Fleet, launch: Launch, upstream: str) -> None:
+def _start_learners(fleet: Fleet, launch: Launch, upstream: str, call: CarryOut) -> None:
     """Those of the start; those in reserve are enlisted."""
-    through = fleet if isinstance(fleet, Networked) else None
-    addresses = {
-        name: through.link(name, upstream).address if through else upstream
-        for name in launch.plan.training.roster
-    }
+    roster = launch.plan.training.roster
+    addresses = dict.fromkeys(roster, upstream)
+    if isinstance(fleet, Networked):
+        for name in roster:
+            addresses[name] = call([name], partial(fleet.link, name, upstream), "the link").address
     for spec in launch.learners(addresses):
-        fleet.start(spec)
+        call([spec.name], partial(fleet.start, spec), _START)
     for spec in launch.reserve(addresses):
-        fleet.enlist(spec)
+        call([spec.name], partial(fleet.enlist, spec), _START)
 
 
 def last_words(directory: RunDirectory, *nodes: str) -> str:

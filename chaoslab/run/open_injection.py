@@ -14,8 +14,8 @@ from chaoslab.core.events import Json, data_of
 from chaoslab.core.payloads import EvidenceMeasured, NodeProbed, Obstacle
 from chaoslab.core.units import plural
 from chaoslab.faults.base import Fault, ShapesLinks
-from chaoslab.fleet.base import Node
-from chaoslab.plan.model import Injection, Limits
+from chaoslab.fleet.base import Node, Role
+from chaoslab.plan.model import SYNCER, Injection, Limits
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.triggers import Progress
@@ -134,6 +134,53 @@ class OpenInjections:
             few = f"{plural(len(left), 'learner')} would be left, and min_alive is "
             return Forbidden(Obstacle.LIMITS, f"{few}{self.limits.min_alive}")
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Returns:
+    """Victims of faults that give them back, and whether they contribute again."""
+
+    opened: OpenInjections
+    _healed_s: dict[str, float] = field(default_factory=dict)
+    """Learners that a fault took away and gave back: when, the last time."""
+
+    def note_healed(self, one: OpenInjection, healed_s: float) -> None:
+        """Learners that it took away must show from now on that they are back."""
+        if one.fault.takes_away:
+            self._healed_s.update(dict.fromkeys(self._cut_off(one.injection), healed_s))
+
+    def pending(self) -> list[str]:
+        """Victims that are not back yet from a fault that gives them back, one sentence each."""
+        progress = self.opened.progress
+        under = [f"{name} is still under a fault" for name in sorted(self.opened.returning)]
+        missed = [
+            f"{name} has not contributed since it was healed at {healed_s:.1f} s"
+            for name, healed_s in sorted(self._healed_s.items())
+            if name not in self.opened.away and not progress.has_contributed_since(name, healed_s)
+        ]
+        awaited = [
+            f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
+            for one in self.opened.all
+            for name in one.injection.targets
+            if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
+        ]
+        lost = (
+            [f"{SYNCER} is not given back by the plan"]
+            if SYNCER in self.opened.away - self.opened.returning
+            else []
+        )
+        return under + lost + missed + awaited
+
+    def _cut_off(self, injection: Injection) -> frozenset[str]:
+        """The learners that must show that they are back: all of them if it was the syncer, or
+        their launcher.
+        """
+        progress, hit = self.opened.progress, frozenset(injection.targets)
+        roles = {progress.roles.get(name) for name in hit}
+        if Role.LAUNCHER in roles:
+            return progress.learners
+        hit = frozenset(progress.alive(Role.LEARNER)) if Role.SYNCER in roles else hit
+        return progress.learners & hit
 
 
 def _go_together(one: Fault, other: Fault) -> bool:

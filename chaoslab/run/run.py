@@ -9,12 +9,14 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
-from chaoslab.core.events import read
+from chaoslab.core.events import Json, read
 from chaoslab.core.payloads import (
     Need,
     PhaseEntered,
@@ -38,6 +40,7 @@ from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.interrupts import Interrupts
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.nodes_end import NodesEnd
 from chaoslab.run.nodes_start import NodesStart, last_words
 from chaoslab.run.open_injection import OpenInjections
 from chaoslab.run.pacer import Pacer
@@ -143,6 +146,7 @@ class Run:
             heartbeat=heartbeat,
             machine=machine,
         )
+        self.nodes_end = NodesEnd(run_loop=self.run_loop)
         self.has_faults = bool(self.injector.waiting)
         self.outcome = RunOutcome.BROKEN
         self.remarks: list[str] = []
@@ -156,7 +160,8 @@ class Run:
         with (
             self._recorded(),
             self.verbs,
-            self.fleet,
+            self._residue_noted(),
+            self._in_fleet(),
             self._every_node_ended(),
             self._every_fault_healed(),
         ):
@@ -205,7 +210,7 @@ class Run:
         """
         self._note_phase("settle")
         self._await_contributions()
-        pending = self.injector.pending()
+        pending = self.injector.returns.pending()
         self.recorder.note(RunSettled(is_settled=not pending, pending=tuple(pending)))
         if self.has_faults:
             self._train_on()
@@ -262,14 +267,14 @@ class Run:
         if not self.run_loop.is_training_over:
             for follows in progress.stop():
                 self.recorder.take(follows)
-            self.run_loop.end_nodes("SIGTERM", within_s=FINISH_S)
+            self.nodes_end.end("SIGTERM", within_s=FINISH_S)
 
     def _release_syncer(self) -> None:
         """Tell the syncer that it need not go on; again, while it is out of reach."""
         told = list[bool]()
 
         async def tell() -> None:
-            told.append(await self.run_loop.signal(SYNCER, "SIGTERM"))
+            told.append(await self.nodes_end.signal(SYNCER, "SIGTERM"))
 
         while not self.run_loop.is_training_over:
             if SYNCER not in self.verbs.busy:
@@ -281,7 +286,8 @@ class Run:
     def _evaluate(self) -> None:
         self._note_phase("evaluate")
         try:
-            self.fleet.start(self.launch.evaluator())
+            start = partial(self.fleet.start, self.launch.evaluator())
+            self.run_loop.carry_out([EVALUATOR], start, "the start")
         except FleetError as error:
             self.remarks.append(f"the evaluator could not be started: {error}")
             return
@@ -341,8 +347,6 @@ class Run:
             raise
         finally:
             self.run_loop.hear_operators()
-            for left in self.heartbeat.residue():  # before the last line: a record ends with it
-                self.recorder.note(read(ResidueFound, left, "residue"))
             is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             if late := self.verbs.late():
                 self.remarks.append(f"{late}; it is left to the undo log and the janitor")
@@ -352,6 +356,37 @@ class Run:
                 if one is not None:
                     one.close()
             self.recorder.note(RunFinished(outcome=self.outcome, reason=reason))
+
+    @contextmanager
+    def _residue_noted(self) -> Iterator[None]:
+        """What is left once every fault is healed and every node ended."""
+        found = list[Mapping[str, Json]]()
+        try:
+            yield
+        finally:
+            if not self.run_loop.is_given_up:
+                self.run_loop.beside(lambda: found.extend(self.heartbeat.residue()), "a last look")
+            for left in found:
+                self.recorder.note(read(ResidueFound, left, "residue"))
+
+    @contextmanager
+    def _in_fleet(self) -> Iterator[None]:
+        is_entered = self.run_loop.beside(self.fleet.__enter__, "the start of the fleet")
+        with ExitStack() as leaving:
+            if is_entered:
+                leaving.push(self._leave_fleet)
+            self.run_loop.end_if_interrupted()
+            yield
+
+    def _leave_fleet(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        leave = partial(self.fleet.__exit__, kind, error, trace)
+        if not self.run_loop.beside(leave, "the end of the fleet") and error is None:
+            self.run_loop.end_if_interrupted()
 
     @contextmanager
     def _every_fault_healed(self) -> Iterator[None]:
@@ -366,16 +401,18 @@ class Run:
             yield
         finally:
             if isinstance(self.fleet, Attached):
-                self.run_loop.leave_nodes()
+                self.nodes_end.leave()
             else:
-                self.run_loop.end_nodes("SIGTERM", within_s=END_S)
-                self.run_loop.end_nodes("SIGKILL", within_s=END_S)
+                self.nodes_end.end("SIGTERM", within_s=END_S)
+                self.nodes_end.end("SIGKILL", within_s=END_S)
 
     # ---------------------------------------------------------------- helpers
 
     def _await_contributions(self) -> None:
         """Wait until learners that faults took away are back, at most for the plan's `settle`."""
-        self.run_loop.until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
+        self.run_loop.until(
+            lambda: not self.injector.returns.pending(), within_s=self.plan.settle_s
+        )
 
     def _note_phase(self, phase: str) -> None:
         self.recorder.note(PhaseEntered(phase=phase))

@@ -13,26 +13,23 @@ import gc
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
-from chaoslab.core.errors import FleetError
+from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.payloads import (
     AbortFired,
     HarnessStalled,
     NodeStarted,
     PhaseEntered,
-    RunLeft,
     RunOutcome,
-    SignalFailed,
 )
 from chaoslab.core.process_identity import identify
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.protocols import Attached, HearsLate, able
 from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
@@ -42,10 +39,11 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.operators import Operators
 from chaoslab.run.pacer import Pacer
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
-from chaoslab.run.verbs import LOOK_S
+from chaoslab.run.verbs import LEAVE_S, LOOK_S
 from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat, Silence
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 SAMPLE_S = 1.0
 _SOON_S = 0.2
 """This long before something is due the harness prepares it, and sees to it that it gets a core."""
@@ -79,10 +77,12 @@ class RunLoop:
     heartbeat: Heartbeat
     machine: Machine | None = None
     """Where the run goes on, to be sampled; None: it is not sampled."""
+    is_given_up: bool = False
+    """Whether something `beside` did not return."""
     _training_since_s: float | None = None
-    _not_sent: set[tuple[str, str, str]] = field(default_factory=set)
-    """Signals that could not be sent: node, signal and reason."""
     _operators: Operators | None = None
+    _told_s: float = 0.0
+    """When it was last told what is waited for."""
     _progress: Progress = field(init=False)
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
@@ -157,72 +157,69 @@ class RunLoop:
 
         A verb that takes long is told of, and given up after `LEAVE_S`, or by another interrupt.
         """
-        verbs, asked, told_s = self.injector.verbs, self.interrupts.count, [self.recorder.now_s]
+        verbs, asked, self._told_s = self.injector.verbs, self.interrupts.count, self.recorder.now_s
         verbs.leave()
 
-        def wait() -> None:
+        def turn() -> None:
             self._heard()
             if self.interrupts.count > asked:
                 verbs.leave(within_s=_HURRIED_S)
-            if self.recorder.now_s >= told_s[-1] + _TELL_S and verbs.awaited:
-                told_s.append(self.recorder.now_s)
-                again = "again " if asked else ""
-                _log.warning("waiting for %s; Ctrl-C %sends now", verbs.awaited, again)
+            self._tell(verbs.awaited)
             self.recorder.read(self.recorder.now_s + LOOK_S)
 
-        self.injector.close(because, wait=wait)
+        self.injector.close(because, wait=turn)
+
+    def carry_out(self, names: Iterable[str], verb: Callable[[], T], what: str) -> T:
+        """Call a verb for these nodes, see `Verbs.call`, and wait for its result. Raises Ended; an
+        error that follows is logged.
+        """
+        verbs, done = self.injector.verbs, Future[T]()
+
+        async def code() -> None:
+            try:
+                done.set_result(await verbs.call(names, verb, what=what))
+            except ChaoslabError as error:
+                done.set_exception(error)
+
+        verbs.begin(code())
+        self._told_s = self.recorder.now_s
+        try:
+            while not self.until(done.done, within_s=_TELL_S, outlasts_training=True):
+                self._tell(verbs.awaited)
+        except Ended:
+            done.add_done_callback(_log_error)
+            raise
+        return done.result()
+
+    def beside(self, work: Callable[[], object], what: str) -> bool:
+        """Do what concerns the whole fleet, such as to enter it, on a worker, and read nothing
+        meanwhile. False if another interrupt came, and it has not returned.
+        """
+        begun_s, asked, until_s = self.recorder.now_s, self.interrupts.count, math.inf
+        self._told_s, done = begun_s, self.injector.verbs.do(work)
+        while not wait([done], timeout=LOOK_S).done:
+            now_s, count = self.recorder.now_s, self.interrupts.count
+            self._heard(drains=False)
+            if count > asked:
+                until_s = min(until_s, now_s + (_HURRIED_S if count > 1 else LEAVE_S))
+            if now_s >= until_s:
+                self.is_given_up = True
+                self.injector.verbs.note_late(what, done)
+                return False
+            self._tell(f"{what}, {now_s - begun_s:.0f} s")
+        done.result()
+        return True
+
+    def _tell(self, awaited: str) -> None:
+        """Tell what is waited for, every `_TELL_S`."""
+        if awaited and self.recorder.now_s >= self._told_s + _TELL_S:
+            self._told_s = self.recorder.now_s
+            again = "again " if self.interrupts.count else ""
+            _log.warning("waiting for %s; Ctrl-C %sends now", awaited, again)
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
         self._training_since_s = self.recorder.now_s
-
-    async def signal(self, name: str, signal: str) -> bool:
-        """Whether a node could be sent a signal; if not, the record says why, once."""
-        send = partial(self.recorder.fleet.signal, name, signal=signal)
-        try:
-            await self.injector.verbs.call([name], send, what=signal, is_last=True)
-        except FleetError as error:
-            failure = (name, signal, str(error))
-            if failure not in self._not_sent:
-                self._not_sent.add(failure)
-                self.recorder.note(SignalFailed(node=name, signal=signal, reason=str(error)))
-            return False
-        return True
-
-    def leave_nodes(self) -> None:
-        """Note the nodes that run on, because others started them."""
-        self._hear_out()
-        fleet, alive = self.recorder.fleet, self._progress.alive()
-        self.recorder.note(
-            RunLeft(
-                nodes=alive,
-                gone=tuple(name for name in fleet.nodes if name not in alive),
-                refused_lines=able(fleet, Attached).refused_lines,
-            )
-        )
-
-    def end_nodes(self, signal: str, *, within_s: float) -> None:
-        """Send every living node a signal and wait for their ends, or for a second interrupt."""
-        self._hear_out()
-        verbs = self.injector.verbs
-        for name in self._progress.alive():
-            # where it cannot be sent, leaving the fleet ends the node
-            verbs.begin(self._signal(name, signal))
-        until_s = self.recorder.now_s + within_s
-        while self._progress.alive() and self.recorder.now_s < until_s:
-            if signal != "SIGKILL" and self.interrupts.count > 1:
-                return
-            self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
-            verbs.turn()
-
-    async def _signal(self, name: str, signal: str) -> None:
-        await self.signal(name, signal)
-
-    def _hear_out(self) -> None:
-        """Take in all that was said, and whether some of it came late."""
-        if isinstance(self.recorder.fleet, HearsLate):
-            self.recorder.fleet.hear_out()
-        self.recorder.drain()
 
     def hear_operators(self) -> None:
         """All faults are over: the record gets what operators of a game-day said meanwhile."""
@@ -283,13 +280,14 @@ class RunLoop:
                 f"{silence.for_s:.1f} s, limit {SILENT_S:g} s{undone if silence.undone else ''}",
             )
 
-    def _heard(self) -> Silence | None:
-        """Beat, and record what is known by it."""
+    def _heard(self, *, drains: bool = True) -> Silence | None:
+        """Beat, and record what is known by it; before it what nodes said, if it `drains`."""
         if (lapse := self.heartbeat.lapse()) is not None:
             self.recorder.note(lapse)
         if (silence := self.heartbeat.beat()) is not None:
             since_s = self.recorder.now_s - silence.for_s
-            self.recorder.drain()
+            if drains:
+                self.recorder.drain()
             undone = tuple(silence.undone)
             self.recorder.note(
                 HarnessStalled(silent_s=silence.for_s, since_s=since_s, undone=undone)
@@ -316,10 +314,14 @@ class RunLoop:
 
     # ---------------------------------------------------------------- reasons to end
 
-    def _end_if_due(self) -> None:
+    def end_if_interrupted(self) -> None:
+        """Raises Ended after an interrupt."""
         if self.interrupts.count:
             self.recorder.note(PhaseEntered(phase=RunOutcome.INTERRUPTED))
             raise Ended(RunOutcome.INTERRUPTED, "interrupted by a signal")
+
+    def _end_if_due(self) -> None:
+        self.end_if_interrupted()
         now_s, limit_s = self.recorder.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:
             key = "limits.timeout" if self.interrupts.inbox is None else "gameday.length"
@@ -362,6 +364,11 @@ class RunLoop:
     def _abort(self, rule: str, observed: str) -> NoReturn:
         self.recorder.note(AbortFired(rule=rule, observed=observed))
         raise Ended(RunOutcome.ABORTED, f"{rule}: {observed}")
+
+
+def _log_error(done: "Future[T]") -> None:
+    if (error := done.exception()) is not None:
+        _log.warning("%s", error)
 
 
 def _is_here(process: NodeStarted) -> bool:

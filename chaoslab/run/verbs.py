@@ -50,7 +50,7 @@ class _Pending:
     begun_s: float
 
     def __str__(self) -> str:
-        return f"{self.what} on {', '.join(sorted(self.names))}"
+        return f"{self.what} on {', '.join(sorted(self.names))}" if self.names else self.what
 
     def __await__(self) -> Generator["_Pending", None, None]:
         yield self
@@ -83,7 +83,7 @@ class Verbs:
 
     def __enter__(self) -> Self:
         if isinstance(self.fleet, HasChores):
-            self.fleet.use_workers(self._do_chore)
+            self.fleet.use_workers(lambda _, chore: self.do(chore))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,11 +190,22 @@ class Verbs:
             await _Pending(what=what, names=nodes, done=done, begun_s=max(now_s, until_s))
         return done.result()
 
-    def _do_chore(self, _nodes: frozenset[str], chore: Callable[[], object]) -> "Future[object]":
-        done = Future[object]()
-        self._hire()
-        self._jobs.put((done, nullcontext(), chore))
+    def do(self, work: Callable[[], T]) -> "Future[T]":
+        """Begin what is no verb of nodes, on a thread that lives until this is left; in place where
+        verbs take no time.
+        """
+        done = Future[T]()
+        if self.fleet.verb_s:
+            self._hire()
+            self._jobs.put((done, nullcontext(), work))
+        else:
+            done.set_result(work())
         return done
+
+    def note_late(self, what: str, done: "Future[Any]") -> None:
+        """Nothing waits any more for something that was begun by `do`."""
+        late = _Pending(what=what, names=frozenset(), done=done, begun_s=self.clock.now_s())
+        self._late.append(late)
 
     def _hire(self) -> None:
         """A worker for the next job: one that is idle, or another."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from chaoslab.fleet.base import Fleet
 from chaoslab.prepare.launch import Launch
 from chaoslab.run.nodes_start import start_nodes
 
+T = TypeVar("T")
 NAMES = ("learner-0", "learner-1")
 
 
@@ -20,11 +21,11 @@ class OneByOne:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def start(self, spec: str) -> None:
-        self.calls.append(f"start {spec}")
+    def start(self, spec: SimpleNamespace) -> None:
+        self.calls.append(f"start {spec.name} {spec.told}")
 
-    def enlist(self, spec: str) -> None:
-        self.calls.append(f"enlist {spec}")
+    def enlist(self, spec: SimpleNamespace) -> None:
+        self.calls.append(f"enlist {spec.name} {spec.told}")
 
 
 class AsOne(OneByOne):
@@ -41,13 +42,15 @@ class AsOne(OneByOne):
 
 
 def launch() -> Launch:
-    def told(names: tuple[str, ...]) -> Callable[[dict[str, str]], tuple[str, ...]]:
-        return lambda addresses: tuple(f"{name} of {addresses[name]}" for name in names)
+    def told(names: tuple[str, ...]) -> Callable[[dict[str, str]], tuple[SimpleNamespace, ...]]:
+        return lambda addresses: tuple(
+            SimpleNamespace(name=name, told=f"of {addresses[name]}") for name in names
+        )
 
     training = SimpleNamespace(roster=(*NAMES, "learner-2"), script=None)
     found: Any = SimpleNamespace(
         plan=SimpleNamespace(training=training),
-        syncer=lambda keeps_training: f"syncer {keeps_training}",
+        syncer=lambda keeps_training: SimpleNamespace(name="syncer", told=keeps_training),
         learners=told(NAMES), reserve=told(("learner-2",)),
     )  # fmt: skip
     return cast("Launch", found)
@@ -58,7 +61,10 @@ def calls_of(fleet: OneByOne) -> list[str]:
         fleet.calls.append("await")
         return "a:1"
 
-    start_nodes(cast("Fleet", fleet), launch(), True, address, {})
+    def call(_names: object, verb: Callable[[], T], _what: str) -> T:
+        return verb()
+
+    start_nodes(cast("Fleet", fleet), launch(), True, call, address)
     return fleet.calls
 
 

@@ -25,7 +25,7 @@ def start(run: Run) -> None:
         run.run_loop.until(lambda: run.progress.address is not None)
         return str(run.progress.address)
 
-    start_nodes(run.fleet, run.launch, keeps_training=True, await_address=address)
+    start_nodes(run.fleet, run.launch, True, run.run_loop.carry_out, address)
 
 
 def test_nodes_run_on_and_no_line_of_them_was_refused(tmp_path: Path) -> None:

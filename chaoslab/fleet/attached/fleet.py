@@ -143,8 +143,8 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         ]
         for spec, found in zip(self._enlisted(specs), nodes, strict=True):
             life = self._adopted(spec, found)
-            self._lives[found.name] = life
             self._observed.append(life.started())
+            self._lives[found.name] = life  # from now on `poll` reads it
         together(self._keeps, self._reach_files)
         return tuple(self.nodes.values())
 
@@ -193,12 +193,12 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """Resume and restart every changed node; errors of those that do not run."""
         left = []
         for step in (self._await_ending, self._put_back, self._bring_back):
-            for name in self._lives:
+            for name in tuple(self._lives):
                 try:
                     step(name)
                 except FleetError as error:
                     left.append(f"{name} was not brought back: {error}")
-        for life in self._lives.values():
+        for life in tuple(self._lives.values()):
             if not life.is_over:
                 life.detach()
         return left
@@ -278,7 +278,11 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
     @property
     def refused_lines(self) -> Mapping[str, int]:
-        there = {name: life.refused_lines for name, life in self._lives.items() if not life.is_over}
+        there = {
+            name: life.refused_lines
+            for name, life in tuple(self._lives.items())
+            if not life.is_over
+        }
         return {name: lines for name, lines in there.items() if lines}
 
     def _thaw(self, life: _Node) -> None:

@@ -121,8 +121,8 @@ class Lease:
         }
 
     def _note(self, lease: Mapping[str, Json]) -> None:
-        self._version = str(names.metadata_of(lease).get("resourceVersion"))
         self._renewed_s = time.monotonic()
+        self._version = str(names.metadata_of(lease).get("resourceVersion"))  # from now on required
 
     def _renew(self) -> None:
         """Renew it, on a thread of its own."""

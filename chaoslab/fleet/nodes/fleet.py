@@ -6,7 +6,8 @@
     NodeLinks, StressRegistry ────────────────────────────────┘
 
 `local.fleet`, `docker.fleet` and `kubernetes.fleet` say how an incarnation begins, is signalled and
-is waited for. The thread that makes a fleet reads by `poll`; others carry out verbs meanwhile.
+is waited for. The thread that makes a fleet reads by `poll`; others carry out verbs meanwhile. The
+one that leaves it reads to the end.
 """
 
 import signal as signals
@@ -164,7 +165,7 @@ class NodeFleet(
         """End all nodes and undo what was done to them; FleetError names what remains."""
         if not self._is_open:
             return
-        self._is_open = False
+        self._is_open, self._reader = False, threading.get_ident()
         remaining: list[str] = []
 
         def attempt(step: Callable[[], Iterable[str] | None]) -> None:
@@ -200,7 +201,7 @@ class NodeFleet(
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node ever started or enlisted; `is_alive` until `poll` has noticed its exit."""
-        return {name: self._node(name) for name in self._specs}
+        return {name: self._node(name) for name in tuple(self._specs)}
 
     def start(self, spec: NodeSpec) -> Node:
         self.enlist(spec)

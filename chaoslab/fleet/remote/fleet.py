@@ -137,7 +137,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node ever started or enlisted; `is_alive` until `poll` has told of its exit."""
-        return {name: one.node for name, one in self._placed.items()}
+        return {name: one.node for name, one in tuple(self._placed.items())}
 
     def start(self, spec: NodeSpec) -> Node:
         self.enlist(spec)
@@ -248,7 +248,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
         while not self._observed:
             if errors := self._chores.failed():
                 raise errors[0]
-            for name in [name for name, one in self._placed.items() if one.waits]:
+            for name in [name for name, one in tuple(self._placed.items()) if one.waits]:
                 self._chores.begin([name], partial(self._kill_rest, name))
             left_s = until_s - self._clock.now_s()
             if not self._take(self._wait_s(left_s)) and (left_s <= 0 or not self._is_open):
@@ -314,7 +314,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
         """Time to wait for news."""
         if not self._is_open:
             return 0.0
-        has_to_look = any(one.waits for one in self._placed.values())
+        has_to_look = any(one.waits for one in tuple(self._placed.values()))
         return max(0.0, min(left_s, _LOOK_S) if has_to_look else left_s)
 
     def _take(self, limit_s: float) -> bool:

@@ -82,6 +82,6 @@ class Reports:
         now_s, by_lease = self._clock.now_s(), isinstance(why, AgentLost) and why.by_lease
         return [
             seen
-            for one in self._placed.values()
+            for one in tuple(self._placed.values())
             for seen in one.exits_of_host(host, str(why), now_s, by_lease=by_lease)
         ]
