@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.sharding import Sharding
 from chaoslab.diloco.model.fragments import Layout
+from chaoslab.diloco.model.task import Params
 
 _Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -24,9 +25,21 @@ class FragmentFunctions:
     """Functions of every fragment of a layout, compiled when this is made."""
 
     def __init__(
-        self, layout: Layout, sharding: Sharding, executables: Executables, *, blend: float = 0.0
+        self,
+        layout: Layout,
+        names: Sequence[str],
+        sharding: Sharding,
+        executables: Executables,
+        *,
+        blend: float = 0.0,
     ) -> None:
-        """`blend`: share of trained values in `blended`, 0 to below 1; 0: it is not compiled."""
+        """`names`: those of all tensors, in the order of the pytree.
+
+        `blend`: share of trained values in `blended`, 0 to below 1; 0: it is not compiled.
+        """
+        places = {name: place for place, name in enumerate(names)}
+        self.places = [[places[spec.name] for spec in f.tensors] for f in layout.fragments]
+        """Of each fragment's tensors among all."""
         self.blend = blend
         self._sharding, self._executables = sharding, executables
         shapes = [tuple(spec.shape for spec in f.tensors) for f in layout.fragments]
@@ -54,6 +67,18 @@ class FragmentFunctions:
             return version
         tensors: Sequence[jax.Array] = self._blends[fragment](params, version)
         return tensors
+
+    def leaves(self, tree: Params, fragment: int) -> list[jax.Array]:
+        """Tensors of one fragment."""
+        leaves = jax.tree.leaves(tree)
+        return [leaves[place] for place in self.places[fragment]]
+
+    def replaced(self, tree: Params, fragment: int, arrays: Sequence[jax.Array]) -> Params:
+        """The same tree with other tensors of one fragment."""
+        leaves, structure = jax.tree.flatten(tree)
+        for place, array in zip(self.places[fragment], arrays, strict=True):
+            leaves[place] = array
+        return jax.tree.unflatten(structure, leaves)
 
     # ------------------------------------------------------------ compiling
 

@@ -15,21 +15,21 @@ it while later steps run. Nothing here depends on rounds, versions or the networ
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import NamedSharding
 from xxhash import xxh3_128
 
 from chaoslab.core.payloads import LearnerCompiled, LifeFields
-from chaoslab.diloco.learner import fragment_functions, sharding
+from chaoslab.diloco.learner import fragment_functions, sharding, step_functions
 from chaoslab.diloco.learner.executables import Executables
 from chaoslab.diloco.learner.fragment_functions import FragmentFunctions
 from chaoslab.diloco.learner.sharding import Sharding
+from chaoslab.diloco.learner.step_functions import StepFunctions
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
@@ -111,35 +111,25 @@ class Inner:
         """
         self.devices = tuple(devices or jax.local_devices())
         self._sharding = Sharding(self.devices, fully_sharded=fully_sharded)
-        self._replicated = self._sharding.replicated
         self.task = task
         """The task that is trained."""
         settings = settings or InnerSettings()
         self._settings = settings
-        self._optimizer = self.optimizer(settings)
         self.executables = Executables(
             self.devices, folder=executables, program=self._program(settings)
         )
-        key = jax.eval_shape(jax.random.key, 0)  # nothing is computed
-        params, moments = jax.eval_shape(self._make_fresh, key)
-        self._params_like, self._moments_like = self._placed(params), self._placed(moments)
-        self._tree = jax.tree.structure(params)
-        fresh = jax.tree.map(lambda leaf: leaf.sharding, (self._params_like, self._moments_like))
-        self._fresh = jax.jit(self._make_fresh, out_shardings=fresh)
-        self._jitted_step = jax.jit(self._advance, out_shardings=(*fresh, self._replicated))
-        self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
+        self._functions = StepFunctions(
+            task, self.optimizer(settings), self._sharding, self.executables
+        )
         self._is_split = is_split
-        self._gradients: Any = jax.jit(self._differentiate, out_shardings=self._replicated)
-        self._update: Any = jax.jit(self._take, out_shardings=(*fresh, self._replicated))
         self.specs = [
             TensorSpec(name=name, shape=leaf.shape, is_averaged=name in task.averaged)
-            for name, leaf in tensors_of(params).items()
+            for name, leaf in tensors_of(self._functions.params_like).items()
         ]
         """Every tensor, in the order of the pytree."""
         self._batch_tree: Any = None  # known once `compile` was called
         self._layout = Layout(())
-        self._places: list[list[int]] = []  # of each fragment's tensors in `specs`
-        self._functions = FragmentFunctions(self._layout, self._sharding, self.executables)
+        self._fragments = FragmentFunctions(self._layout, (), self._sharding, self.executables)
 
     def optimizer(self, settings: InnerSettings) -> optax.GradientTransformation:
         """The inner optimizer; a subclass may return another."""
@@ -158,33 +148,24 @@ class Inner:
         `blend`: share of params that `adopt` keeps, 0 to below 1. ValueError unless the fragments
         hold every tensor once.
         """
-        if (layout, blend) == (self._layout, self._functions.blend):
+        if (layout, blend) == (self._layout, self._fragments.blend):
             return
-        places = {spec.name: place for place, spec in enumerate(self.specs)}
+        names = [spec.name for spec in self.specs]
         named = [spec.name for fragment in layout.fragments for spec in fragment.tensors]
-        if sorted(named) != sorted(places):
-            raise ValueError(f"fragments: must hold each of {sorted(places)} once, got {named}")
+        if sorted(named) != sorted(names):
+            raise ValueError(f"fragments: must hold each of {sorted(names)} once, got {named}")
         self._layout = layout
-        self._places = [[places[spec.name] for spec in f.tensors] for f in layout.fragments]
-        self._functions = FragmentFunctions(layout, self._sharding, self.executables, blend=blend)
+        self._fragments = FragmentFunctions(
+            layout, names, self._sharding, self.executables, blend=blend
+        )
         publish_compilations()
 
     def compile(self) -> None:
         """Compile `step` ahead of time; may run while another thread connects."""
         batch = next(self.task.batches(0, 1, seed=0, position=0))
-        self._check(batch)
+        _check(batch, self.task, len(self.devices))
         self._batch_tree = jax.tree.structure(batch)
-        params, moments = self._params_like, self._moments_like
-        batch_like = jax.tree.map(lambda leaf: _like(leaf, self._sharding.spread), batch)
-        get = self.executables.get
-        if self._is_split:
-            flat = jax.ShapeDtypeStruct(
-                (self.parameters + 1,), jnp.float32, sharding=self._replicated
-            )
-            self._gradients = get("gradients", self._gradients, (params, batch_like))
-            self._update = get("update", self._update, (params, moments, flat))
-        else:
-            self._step = get("step", self._jitted_step, (params, moments, batch_like))
+        self._functions.compile(batch, is_split=self._is_split)
         publish_compilations()
 
     def compiled(self, whose: LifeFields) -> LearnerCompiled:
@@ -193,7 +174,7 @@ class Inner:
 
     def init(self, seed: int) -> LearnerState:
         """Initial parameters, base and moments; the same seed gives the same values everywhere."""
-        params, moments = self._fresh(jax.random.key(seed))
+        params, moments = self._functions.fresh(jax.random.key(seed))
         publish_compilations()
         return LearnerState(params=params, base=params, moments=moments)
 
@@ -202,7 +183,9 @@ class Inner:
 
         For moments that are fresh, or of an earlier step, in a training that is further.
         """
-        count = self._sharding.put(np.asarray(min(step, _STEP_MOST), np.int32), self._replicated)
+        count = self._sharding.put(
+            np.asarray(min(step, _STEP_MOST), np.int32), self._sharding.replicated
+        )
         moments = jax.tree.map(
             lambda node: node._replace(count=count) if _is_schedule(node) else node,
             state.moments,
@@ -228,24 +211,24 @@ class Inner:
 
     def step(self, state: LearnerState, batch: Batch) -> tuple[LearnerState, jax.Array]:
         """One AdamW step on a numpy batch; returns at once. The loss is f32 [], before the step."""
-        self._check(batch)
+        _check(batch, self.task, len(self.devices))
         placed = self._sharding.put(batch, self._sharding.spread)
-        params, moments, loss = self._step(state.params, state.moments, placed)
+        params, moments, loss = self._functions.step(state.params, state.moments, placed)
         return state._replace(params=params, moments=moments), loss
 
     def gradients(self, state: LearnerState, batch: Batch) -> FloatArray:
         """First half of a step: all gradients, then the loss, read back, f32 [parameters + 1]."""
-        self._check(batch)
+        _check(batch, self.task, len(self.devices))
         placed = self._sharding.put(batch, self._sharding.spread)
-        return np.asarray(self._gradients(state.params, placed))
+        return np.asarray(self._functions.gradients(state.params, placed))
 
     def update(self, state: LearnerState, flat: FloatArray) -> tuple[LearnerState, jax.Array]:
         """Second half: an AdamW step with gradients as `gradients` gives them; returns at once.
 
         `flat` must not change afterwards. The loss is its last value.
         """
-        placed = self._sharding.put(flat, self._replicated)
-        params, moments, loss = self._update(state.params, state.moments, placed)
+        placed = self._sharding.put(flat, self._sharding.replicated)
+        params, moments, loss = self._functions.update(state.params, state.moments, placed)
         return state._replace(params=params, moments=moments), loss
 
     def batch_of(self, leaves: Sequence[np.ndarray]) -> Batch:
@@ -254,8 +237,9 @@ class Inner:
 
     def delta(self, state: LearnerState, fragment: int) -> jax.Array:
         """Outer gradient base - params of one fragment, f32 [n_p]; starts its copy to the host."""
-        base, params = self._leaves(state.base, fragment), self._leaves(state.params, fragment)
-        difference = self._functions.delta(fragment, base, params)
+        leaves = self._fragments.leaves
+        base, params = leaves(state.base, fragment), leaves(state.params, fragment)
+        difference = self._fragments.delta(fragment, base, params)
         difference.copy_to_host_async()
         return difference
 
@@ -273,16 +257,16 @@ class Inner:
             [tensor.copy() for tensor in tensors],
             [self._sharding.of(tensor.shape) for tensor in tensors],
         )
-        own = self._leaves(state.params, fragment)
-        params = self._functions.blended(fragment, own, arrays) if has_work else arrays
+        own = self._fragments.leaves(state.params, fragment)
+        params = self._fragments.blended(fragment, own, arrays) if has_work else arrays
         return state._replace(
-            params=self._replaced(state.params, fragment, params),
-            base=self._replaced(state.base, fragment, arrays),
+            params=self._fragments.replaced(state.params, fragment, params),
+            base=self._fragments.replaced(state.base, fragment, arrays),
         )
 
     def flat(self, tree: Params, fragment: int) -> FloatArray:
         """One fragment of a state's params or base, read back from the device, f32 [n_p]."""
-        leaves = self._sharding.read(self._leaves(tree, fragment))
+        leaves = self._sharding.read(self._fragments.leaves(tree, fragment))
         return np.concatenate([leaf.reshape(-1) for leaf in leaves])
 
     def adopted(self, state: LearnerState, fragment: int) -> FloatArray:
@@ -308,9 +292,9 @@ class Inner:
 
         Little-endian. Work since the adoption is left out, so that no token is counted twice.
         """
-        fragments = range(len(self._places))
-        base = [leaf for fragment in fragments for leaf in self._leaves(state.base, fragment)]
-        packed = base + jax.tree.leaves(state.moments)
+        fragments = range(len(self._layout.fragments))
+        base = [self._fragments.leaves(state.base, fragment) for fragment in fragments]
+        packed = [*chain.from_iterable(base), *jax.tree.leaves(state.moments)]
         return b"".join(
             array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
             for array in self._sharding.read(packed)
@@ -321,9 +305,9 @@ class Inner:
 
         ValueError unless the length fits this model exactly.
         """
-        places = [place for fragment in self._places for place in fragment]
+        places = [place for fragment in self._fragments.places for place in fragment]
         like = [self._sharding.like(self.specs[place].shape) for place in places]
-        like += jax.tree.leaves(self._moments_like)
+        like += jax.tree.leaves(self._functions.moments_like)
         sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in like]
         if len(payload) != sum(sizes):
             raise ValueError(
@@ -338,8 +322,10 @@ class Inner:
         ]
         placed = self._sharding.put(owned, [leaf.sharding for leaf in like])
         by_place = dict(zip(places, placed, strict=False))
-        base = jax.tree.unflatten(self._tree, [by_place[place] for place in sorted(by_place)])
-        moments = jax.tree.unflatten(jax.tree.structure(self._moments_like), placed[len(places) :])
+        trees = self._functions.params_like, self._functions.moments_like
+        of_params, of_moments = map(jax.tree.structure, trees)
+        base = jax.tree.unflatten(of_params, [by_place[place] for place in sorted(by_place)])
+        moments = jax.tree.unflatten(of_moments, placed[len(places) :])
         return LearnerState(params=base, base=base, moments=moments)
 
     def moments_digest(self, payload: bytes) -> str:
@@ -348,7 +334,7 @@ class Inner:
         The step of the schedule is left out, since `at_step` sets it.
         """
         found, start = xxh3_128(), 4 * self.parameters
-        for node in jax.tree.leaves(self._moments_like, is_leaf=_is_schedule):
+        for node in jax.tree.leaves(self._functions.moments_like, is_leaf=_is_schedule):
             sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(node)]
             end = start + sum(sizes)
             if not _is_schedule(node):
@@ -370,63 +356,14 @@ class Inner:
     def _program(self, settings: InnerSettings) -> str:
         """All that the step depends on beside JAX; empty if a part of it is unknown."""
         identity = getattr(self.task, "identity", "")
-        code = code_of(__file__, sharding.__file__, fragment_functions.__file__)
+        code = code_of(
+            __file__, sharding.__file__, step_functions.__file__, fragment_functions.__file__
+        )
         is_known = bool(identity and code) and type(self) is Inner
         return f"{identity} {settings} optax {optax.__version__} {code}" if is_known else ""
 
-    def _make_fresh(self, key: jax.Array) -> tuple[Params, optax.OptState]:
-        params = self.task.init(key)
-        return params, self._optimizer.init(params)
 
-    def _advance(
-        self, params: Params, moments: optax.OptState, batch: Batch
-    ) -> tuple[Params, optax.OptState, jax.Array]:
-        loss, gradients = jax.value_and_grad(self.task.loss)(params, batch)
-        return (*self._descend(params, moments, gradients), loss)
-
-    def _descend(
-        self, params: Params, moments: optax.OptState, gradients: Params
-    ) -> tuple[Params, optax.OptState]:
-        with jax.numpy_dtype_promotion("standard"):  # Optax mixes its i32 count with floats
-            updates, moments = self._optimizer.update(gradients, moments, params)
-        return optax.apply_updates(params, updates), moments
-
-    def _differentiate(self, params: Params, batch: Batch) -> jax.Array:
-        loss, gradients = jax.value_and_grad(self.task.loss)(params, batch)
-        return jnp.concatenate([*map(jnp.ravel, jax.tree.leaves(gradients)), loss.reshape(1)])
-
-    def _take(
-        self, params: Params, moments: optax.OptState, flat: jax.Array
-    ) -> tuple[Params, optax.OptState, jax.Array]:
-        ends = np.cumsum([spec.size for spec in self.specs])
-        pieces = jnp.split(flat, ends)
-        leaves = [
-            piece.reshape(spec.shape) for piece, spec in zip(pieces, self.specs, strict=False)
-        ]
-        gradients = jax.tree.unflatten(self._tree, leaves)
-        return (*self._descend(params, moments, gradients), flat[-1])
-
-    def _check(self, batch: Batch) -> None:
-        length = check_batch(batch, type(self.task).__name__)
-        if length % len(self.devices):
-            raise TaskError(
-                f"batch: length must be a multiple of {len(self.devices)} devices, got {length}"
-            )
-
-    def _placed(self, tree: Any) -> Any:
-        """Shapes and dtypes of parameters or moments, with their shardings."""
-        return jax.tree.map(lambda leaf: _like(leaf, self._sharding.of(leaf.shape)), tree)
-
-    def _leaves(self, tree: Params, fragment: int) -> list[jax.Array]:
-        leaves = jax.tree.leaves(tree)
-        return [leaves[place] for place in self._places[fragment]]
-
-    def _replaced(self, tree: Params, fragment: int, arrays: Sequence[jax.Array]) -> Params:
-        leaves = jax.tree.leaves(tree)
-        for place, array in zip(self._places[fragment], arrays, strict=True):
-            leaves[place] = array
-        return jax.tree.unflatten(self._tree, leaves)
-
-
-def _like(leaf: Any, sharding: NamedSharding) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+def _check(batch: Batch, task: Task, devices: int) -> None:
+    length = check_batch(batch, type(task).__name__)
+    if length % devices:
+        raise TaskError(f"batch: length must be a multiple of {devices} devices, got {length}")
