@@ -2,7 +2,7 @@
 
     task.batches ─► step ═════════════════════► params, moments     (all devices, by a mesh)
                              base - params ─► delta ─► to the syncer
-    from the syncer ─► adopt ─► base, params        (or a blend of both: `fragment_functions`)
+    from the syncer ─► adopt ─► base, params        (or a blend of both: `compiled_functions`)
     donor: base, moments ─► pack ─► bytes ─► unpack: base = params, moments
 
 Batches are spread over the devices; parameters and moments are replicated, or divided over some of
@@ -25,11 +25,10 @@ import optax
 from xxhash import xxh3_128
 
 from chaoslab.core.payloads import LearnerCompiled, LifeFields
-from chaoslab.diloco.learner import fragment_functions, sharding, step_functions
+from chaoslab.diloco.learner import compiled_functions, sharding
+from chaoslab.diloco.learner.compiled_functions import FragmentFunctions, StepFunctions
 from chaoslab.diloco.learner.executables import Executables
-from chaoslab.diloco.learner.fragment_functions import FragmentFunctions
 from chaoslab.diloco.learner.sharding import Sharding
-from chaoslab.diloco.learner.step_functions import StepFunctions
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.compilation import code_of, publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
@@ -356,9 +355,7 @@ class Inner:
     def _program(self, settings: InnerSettings) -> str:
         """All that the step depends on beside JAX; empty if a part of it is unknown."""
         identity = getattr(self.task, "identity", "")
-        code = code_of(
-            __file__, sharding.__file__, step_functions.__file__, fragment_functions.__file__
-        )
+        code = code_of(__file__, sharding.__file__, compiled_functions.__file__)
         is_known = bool(identity and code) and type(self) is Inner
         return f"{identity} {settings} optax {optax.__version__} {code}" if is_known else ""
 
