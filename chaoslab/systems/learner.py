@@ -55,6 +55,23 @@ _SAMPLE_S = 0.25
 """Least seconds between two learner.step events."""
 
 
+class _Data:
+    """Data of a learner, with the next batch at hand: a step that fails is made with it again."""
+
+    def __init__(self, batches_from: Callable[[int], Iterator[Batch]], position: int) -> None:
+        self._batches_from = batches_from
+        self.read_from(position)
+
+    def read_from(self, position: int) -> None:
+        """Continue at a position."""
+        self._batches = self._batches_from(position)
+        self.advance()
+
+    def advance(self) -> None:
+        """The batch was trained on."""
+        self.batch = next(self._batches)
+
+
 class Learner:
     """One learner, as an adapter sees it. JAX is not touched before the first use of parameters."""
 
@@ -109,10 +126,10 @@ class Learner:
         if average is not None:
             self._replica.average_by(average)
         with self.controls.wedge.allowed():
-            run_now(self._replica.step(self._batch))
+            run_now(self._replica.step(self._data.batch))
         self._stepped_s = time.monotonic()
         self._waited_s += self._replica.waited_s
-        self._next_batch()
+        self._data.advance()
         if self._epoch and self._reports.epoch not in (0, self._epoch):
             self._join_again()
         if self._epoch and time.monotonic() - self._sampled[2] >= _SAMPLE_S:
@@ -150,7 +167,7 @@ class Learner:
         counters = self._counts.resumed(step=steps, version=version)
         self._replica.begin(counters, steps)
         if self._epoch:  # what ended the training before may have ended its reading, too
-            self._read_from(counters.data_position)
+            self._data.read_from(counters.data_position)
         self._sampled = (counters.step, self._pace.overruns, time.monotonic())
         self._waited_s = 0.0
         self._epoch = self._reports.join(donor)
@@ -257,10 +274,8 @@ class Learner:
         )
         say(started)
         replica = OneFragment(inner, self._pace, seed=options.seed, is_split=self._is_split)
-        self._batches_from = partial(
-            inner.task.batches, options.shard, options.shards, options.seed
-        )
-        self._read_from(self._counts.data_position)
+        batches_from = partial(inner.task.batches, options.shard, options.shards, options.seed)
+        self._data = _Data(batches_from, self._counts.data_position)
         return replica
 
     @cached_property
@@ -270,13 +285,6 @@ class Learner:
     @property
     def _is_split(self) -> bool:
         return str(self.settings.get("data_parallel", "off")) != "off"
-
-    def _read_from(self, position: int) -> None:
-        self._batches: Iterator[Batch] = self._batches_from(position)
-        self._next_batch()
-
-    def _next_batch(self) -> None:
-        self._batch = next(self._batches)
 
     def _join_again(self) -> None:
         """The recorder knows it as a new member: it was started again, or had dropped it."""
