@@ -197,7 +197,7 @@ class OneProcess:
             self._syncer_state.take_initial(index, encode(values, Codec.F32))
         self._syncer_state.begin()
         for publication in self._syncer_state.first_publications():
-            self._syncer_state.publish(publication)
+            self._syncer_state.published.put(publication)
         self._syncer_state.snapshot(committed_tokens=0.0, round_=0)
         self._follow(self._policy.seeded(self._now_s, seeder.epoch))
         for learner in self._learners.values():
@@ -280,7 +280,7 @@ class OneProcess:
                 case Abandon():
                     self._syncer_state.pushes.forget(action.round)
                 case SendAll():
-                    for publication in self._syncer_state.publications():
+                    for publication in self._syncer_state.published:
                         self._deliver(action.receiver, publication)
                 case Stop():
                     self._is_over = True
@@ -298,7 +298,7 @@ class OneProcess:
         publication = self._syncer_state.publication(
             index, version=line.version, round_=action.round
         )
-        self._syncer_state.publish(publication, action.contributions)
+        self._syncer_state.published.put(publication, action.contributions)
         self._policy.rounds.published(self._now_s, action)
         self._merges.append(replace(action, contributions=compared))
         self._bounded += sum(excess is not None for excess in given.excesses)
@@ -315,7 +315,7 @@ class OneProcess:
         learner.arrived[index] = Adoption(
             fragment=index,
             version=publication.version,
-            committed_tokens=self._syncer_state.committed[
+            committed_tokens=self._syncer_state.published.committed[
                 member.learner, member.incarnation, index
             ],
             digest=publication.digest,

@@ -299,9 +299,7 @@ def syncer(options: argparse.Namespace) -> None:
         store = SyncerStore(Path(folder), durable=False)
         state = SyncerState(settings, store, snapshots=None)
         work = Work(hub.arrivals.wake)
-        began = Syncer(
-            settings, hub, state, work, emit=emit, now=time.monotonic, phases=Phases(emit, about)
-        )
+        began = Syncer(hub, state, work, emit=emit, now=time.monotonic, phases=Phases(emit, about))
         print(hub.start(), *(tokens.of(name) for name in settings.learners), flush=True)
         run_now(began.run(hub.address))
         hub.stop()

@@ -92,7 +92,7 @@ class ModelledState(TrainingState):
     def take_initial(self, index: int, payload: memoryview | None) -> bool:  # noqa: ARG002 - has no values
         """See `TrainingState.take_initial`."""
         self._initial.add(index)
-        return len(self._initial) == self._settings.fragments
+        return len(self._initial) == self.settings.fragments
 
     def begin(self) -> None:
         """See `TrainingState.begin`."""
@@ -158,7 +158,7 @@ class ModelledState(TrainingState):
 
     @property
     def _tokens(self) -> float:
-        return self._fragment_tokens / self._settings.fragments
+        return self._fragment_tokens / self.settings.fragments
 
     def _loss(self, tokens: float) -> float:
         return self._damage.loss(tokens)

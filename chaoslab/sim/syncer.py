@@ -36,7 +36,7 @@ class Syncer(Process):
 
         def made() -> syncer.Syncer:
             return syncer.Syncer(
-                rules, self._streams, ModelledState(rules, self.world), jobs,
+                self._streams, ModelledState(rules, self.world), jobs,
                 emit=self.say, now=lambda: self.node_s, phases=Points(self),
             )  # fmt: skip
 

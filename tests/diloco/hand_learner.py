@@ -99,7 +99,6 @@ class RunningSyncer:
         self.when_read: Callable[[], None] = lambda: None
         """What to do, on the thread that reads it, before its clock is read."""
         self.syncer = Syncer(
-            settings,
             self.hub,
             self.syncer_state,
             Work(self.hub.arrivals.wake),

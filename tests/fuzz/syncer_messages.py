@@ -277,7 +277,7 @@ def one(seed: int) -> None:
         store = SyncerStore(folder / "state", durable=False)
         syncer_state = SyncerState(_RULES, store, snapshots=None)
         syncer = Syncer(
-            _RULES, cast("Hub", script), syncer_state, _Inline(lambda: None),
+            cast("Hub", script), syncer_state, _Inline(lambda: None),
             emit=emit, now=lambda: script.now_s, phases=Phases(emit, NODE),
         )  # fmt: skip
         script.syncer = syncer

@@ -154,7 +154,7 @@ class ActionExecutor:
             self._sessions.send(epoch, pb.ToLearner(epoch=epoch, pull=asked))
 
     def _donate(self, action: Donate) -> None:
-        epoch, versions = action.donor.epoch, self._syncer_state.versions
+        epoch, versions = action.donor.epoch, self._syncer_state.published.versions
         request = pb.CheckpointRequest(request=action.request, versions=versions)
         self._sessions.send(epoch, pb.ToLearner(epoch=epoch, checkpoint_request=request))
 
@@ -181,12 +181,13 @@ class ActionExecutor:
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment
-        committed = self._syncer_state.committed[member.learner, member.incarnation, index]
+        counted = self._syncer_state.published.committed
+        committed = counted[member.learner, member.incarnation, index]
         header = messages.fragment(publication, member.epoch, committed)
         self._sessions.send_payload(member.epoch, header, publication.payload, key=index)
 
     def _send_all(self, action: SendAll) -> None:
-        for publication in self._syncer_state.publications():
+        for publication in self._syncer_state.published:
             if not action.known or action.known[publication.fragment] != publication.version:
                 self._publish(action.receiver, publication)
 

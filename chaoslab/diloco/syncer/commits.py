@@ -97,7 +97,7 @@ class Commits:
 
     async def _committed(self, action: Merge, publication: Publication) -> None:
         self._writes.waiting -= 1
-        self._syncer_state.publish(publication, action.contributions)
+        self._syncer_state.published.put(publication, action.contributions)
         await self._announce(action, publication)
         self._announced.set()
 

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work = Work(hub.arrivals.wake)
 
     def begun() -> Syncer:
-        return Syncer(settings, hub, syncer_state, work, emit=say, now=now_s, phases=phases)
+        return Syncer(hub, syncer_state, work, emit=say, now=now_s, phases=phases)
 
     syncer = run_now(retry_while_disk_full(begun, say, sleep))
     syncer.policy.keeps_training = options.keep_training

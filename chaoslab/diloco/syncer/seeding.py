@@ -70,7 +70,7 @@ class Seeding:
                 self._reject(epoch, PushRefusal.MALFORMED, detail=str(found))
             return
         for publication in found:
-            self._syncer_state.publish(publication)
+            self._syncer_state.published.put(publication)
         if found:
             # its parameters are on disk, even if another was asked meanwhile
             self._policy.seeder = epoch

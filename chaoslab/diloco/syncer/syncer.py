@@ -26,7 +26,6 @@ from chaoslab.core.protocol import LeaveReason, PushRefusal
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.phases import Points
-from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.context import SyncerContext
@@ -59,7 +58,6 @@ class Syncer:
 
     def __init__(
         self,
-        settings: Settings,
         hub: Streams,
         syncer_state: TrainingState,
         work: Jobs,
@@ -68,7 +66,7 @@ class Syncer:
         now: Callable[[], float],
         phases: Points,
     ) -> None:
-        self.policy = Policy(settings)
+        self.policy = Policy(syncer_state.settings)
         self._hub = hub
         self._syncer_state = syncer_state
         self._emit = emit

@@ -85,7 +85,7 @@ class SyncerState(TrainingState):
         if sum(spec.size for spec in specs) > _FLOATS_MAX:
             raise ValueError(f"more than {_FLOATS_MAX:,} parameters are not for one syncer")
         if not self._specs:
-            Layout.balance(specs, self._settings.fragments)
+            Layout.balance(specs, self.settings.fragments)
         elif specs != self._specs:
             raise ValueError("this learner's tensors are not those of the running training")
         return specs
@@ -93,7 +93,7 @@ class SyncerState(TrainingState):
     def set_specs(self, specs: tuple[TensorSpec, ...]) -> None:
         """See `TrainingState.set_specs`."""
         if not self._specs:
-            self._layout = Layout.balance(specs, self._settings.fragments)
+            self._layout = Layout.balance(specs, self.settings.fragments)
             self._specs = specs
 
     def take_initial(self, index: int, payload: memoryview | None) -> bool:
@@ -143,7 +143,7 @@ class SyncerState(TrainingState):
 
         The memory of large arrays is used again, because the kernel zeroes every page of new ones.
         """
-        fragment, rules = self._layout.fragments[index], self._settings
+        fragment, rules = self._layout.fragments[index], self.settings
         if len(self._sums) < fragment.size:
             self._sums = np.empty(fragment.size, np.float32)
         updates = [

@@ -116,6 +116,40 @@ class Publication:
     """Digest of the outer momentum that belongs to it."""
 
 
+class Published:
+    """What is published of a training, and the work that it contains."""
+
+    def __init__(self) -> None:
+        self.now: dict[int, Publication] = {}
+        """Current version of each fragment."""
+        self.committed: Counter[tuple[str, int, int]] = Counter()
+        """(learner, incarnation, fragment) -> raw tokens merged"""
+
+    def __iter__(self) -> Iterator[Publication]:
+        """Current versions, in order of fragments."""
+        return (self.now[index] for index in sorted(self.now))
+
+    def put(self, publication: Publication, contributions: Iterable[Contribution] = ()) -> None:
+        """Make it the current version of its fragment, with the work that it contains."""
+        self.now[publication.fragment] = publication
+        self.count(publication.fragment, contributions)
+
+    def count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
+        """Count the tokens of these as merged."""
+        for given in contributions:
+            self.committed[given.learner, given.incarnation, fragment] += given.c_tokens
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """Versions that are on disk and may be published; the policy may be ahead of them."""
+        return tuple(publication.version for publication in self)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digest of each fragment."""
+        return {str(one.fragment): one.digest for one in self}
+
+
 class Store(Protocol):
     """What a training has on disk: `SyncerStore`, or that of a simulation."""
 
@@ -136,12 +170,10 @@ class TrainingState(ABC):
         pushes: KeptPushes[Any],
         snapshots: SnapshotSchedule | None,
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._disk = store
         self.pushes = pushes
-        self._published: dict[int, Publication] = {}
-        self.committed: Counter[tuple[str, int, int]] = Counter()
-        """(learner, incarnation, fragment) -> raw tokens merged"""
+        self.published = Published()
         self._reserved = Reserved()
         self._snapshots = snapshots
 
@@ -226,15 +258,15 @@ class TrainingState(ABC):
         if stored is None:
             return None
         for line in stored.commit_log:
-            self._count(line.fragment, line.contributors)
+            self.published.count(line.fragment, line.contributors)
             self.pushes.remember(line.fragment, line.usual)
         self._restore_values(stored)
         for fragment, version in enumerate(stored.versions):
-            self.publish(self.publication(fragment, version=version, round_=0))
+            self.published.put(self.publication(fragment, version=version, round_=0))
         last = stored.commit_log[-1]
         if not last.version:
             return None
-        publication = replace(self._published[last.fragment], round=last.round)
+        publication = replace(self.published.now[last.fragment], round=last.round)
         merged = self.merged(publication, last.contributors, policy.rounds.fragment_tokens)
         return replace(merged, is_restated=True)
 
@@ -276,26 +308,10 @@ class TrainingState(ABC):
         """Release the lock of the state directory."""
         self._disk.close()
 
-    # ------------------------------------------------------------ publications
-
-    def publish(self, publication: Publication, contributions: Iterable[Contribution] = ()) -> None:
-        """Make it the current version of its fragment, with the work that it contains."""
-        self._published[publication.fragment] = publication
-        self._count(publication.fragment, contributions)
-
     def first_publications(self) -> Sequence[Publication]:
         """The initial parameters, encoded."""
-        fragments = range(self._settings.fragments)
+        fragments = range(self.settings.fragments)
         return [self.publication(fragment, version=0, round_=0) for fragment in fragments]
-
-    def publications(self) -> Iterator[Publication]:
-        """Current publications, in order of fragments."""
-        return (self._published[index] for index in sorted(self._published))
-
-    @property
-    def versions(self) -> tuple[int, ...]:
-        """Versions that are on disk and may be published; the policy may be ahead of them."""
-        return tuple(publication.version for publication in self.publications())
 
     # ------------------------------------------------------------ events
 
@@ -308,7 +324,7 @@ class TrainingState(ABC):
             is_recovered=self.is_seeded,
             last_epoch=policy.membership.last_epoch,
             versions=by_fragment(policy.versions),
-            digests=self._digests(),
+            digests=self.published.digests,
             momentum_digests=self._momentum_digests(),
         )
 
@@ -325,7 +341,7 @@ class TrainingState(ABC):
             version=publication.version,
             base_version=publication.version - 1,
             contributors=tuple(map(_contributor, contributions)),
-            committed_tokens=fragment_tokens / self._settings.fragments,
+            committed_tokens=fragment_tokens / self.settings.fragments,
             digest=publication.digest,
             momentum_digest=publication.momentum_digest,
         )
@@ -344,7 +360,7 @@ class TrainingState(ABC):
         return SyncerFinal(
             rounds=policy.rounds.merged,
             versions=by_fragment(policy.versions),
-            digests=self._digests(),
+            digests=self.published.digests,
             momentum_digests=self._momentum_digests(),
             stored_digests=stored,
             stored_momentum_digests=stored_momentum,
@@ -354,13 +370,6 @@ class TrainingState(ABC):
             reason=reason,
             was_asked=was_asked,
         )
-
-    def _digests(self) -> dict[str, str]:
-        return {str(one.fragment): one.digest for one in self.publications()}
-
-    def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
-        for given in contributions:
-            self.committed[given.learner, given.incarnation, fragment] += given.c_tokens
 
 
 def _contributor(given: Contribution) -> Contributor:

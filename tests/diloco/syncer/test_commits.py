@@ -42,13 +42,12 @@ class Disk:
         self.given: list[Contribution] = []
         self.has_begun_two, self.has_two = threading.Event(), threading.Event()
         self.pushes = SimpleNamespace(of=lambda _: NOTHING)
+        self.published = SimpleNamespace(put=lambda *_: None)
 
     def merge(self, fragment: int, *_: object) -> tuple[None, dict[int, float | None]]:
         if fragment == 1:
             self.has_begun_two.set()
         return None, {GIVEN.epoch: 0.25}
-
-    def publish(self, *_: object) -> None: ...
 
     def snapshot(self, **_: object) -> None: ...
 
