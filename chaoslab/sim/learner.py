@@ -23,7 +23,7 @@ from chaoslab.sim.model import PARAMETERS
 from chaoslab.sim.modelled_replica import ModelledReplica, ModelledSteps
 from chaoslab.sim.process import Act, Process, need
 from chaoslab.sim.saving import Saving
-from chaoslab.sim.waits import Points, Wakeable, drive
+from chaoslab.sim.waits import Wakeable, drive
 from chaoslab.sim.wires import Stream
 
 
@@ -66,7 +66,7 @@ class Learner(Process):
             replica, self._messenger, store=self._saving,
             shard=Shard(int(need(flags, "shard")), lambda _: repeat(None)),
             save_every_s=float(need(flags, "save-every")),
-            emit=self.say, phases=Points(self),
+            emit=self.say,
         )  # fmt: skip
         started = LearnerStarted(
             **self.whose, devices=self._hosts, platform="sim", parameters=self._parameters

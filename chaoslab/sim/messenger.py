@@ -12,7 +12,7 @@ from chaoslab.core.link_meter import PING_S, Meter
 from chaoslab.core.protocol import Corruption
 from chaoslab.diloco.learner import messenger
 from chaoslab.diloco.learner.exchange import Adoption, Outgoing
-from chaoslab.diloco.learner.messenger import Ambient
+from chaoslab.diloco.learner.link import Ambient
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -96,13 +96,13 @@ class Messenger(messenger.Messenger):
             whose=process.whose,
             payloads=payloads,
             emit=process.say,
-            phases=Points(process),
             probe=self._begin_probe,
             ambient=Ambient(
                 Waits(process),
                 random.Random(f"{seed}/backoff/{name}/{incarnation}"),
                 Meter(process.clock.now_s),
                 incarnation,
+                Points(process),
             ),
         )
 

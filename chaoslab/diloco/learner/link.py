@@ -14,13 +14,15 @@ leads for a second or two, and the next dial finds the right one.
 """
 
 import random
+import secrets
 from collections.abc import Callable, Coroutine, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chaoslab.core.link_meter import MEASURE_S, NOTHING_QUEUED, PING_S, Meter, Periodic
 from chaoslab.core.payloads import LifeFields, LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.phases import Phases, Points
 from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes, Closed, Received, StreamEvent, StreamPings
@@ -76,6 +78,30 @@ class LinkHandlers(Generic[C]):
     """The stream has ended, for this reason."""
 
 
+class Ambient(NamedTuple):
+    """What a messenger and its link take from where they run."""
+
+    waits: Waits
+    chance: random.Random
+    """Of the pauses before it reconnects."""
+    meter: Meter
+    """Of the link."""
+    process: int
+    """Number that no other process of this learner has."""
+    phases: Points
+
+    @staticmethod
+    def of_process(whose: LifeFields, emit: Emit, phases: Points | None = None) -> "Ambient":
+        """That of a real process."""
+        return Ambient(
+            ThreadWaits(),
+            random.Random(f"{whose['learner']}/{whose['incarnation']}"),
+            Meter(),
+            secrets.randbits(63),
+            phases or Phases(emit, {"node": "", **whose}),
+        )
+
+
 class Link(Generic[C]):
     """The link's thread: `start` once, then `close`."""
 
@@ -86,20 +112,18 @@ class Link(Generic[C]):
         *,
         whose: LifeFields,
         emit: Emit,
-        chance: random.Random,
+        ambient: Ambient,
         probe: BeginProbe | None = None,
-        waits: Waits | None = None,
-        meter: Meter | None = None,
     ) -> None:
-        self.backoff = Backoff(chance)
+        self.backoff = Backoff(ambient.chance)
         self._connect = connect
         self._handlers = handlers
         self._probe = probe
         self._whose, self._emit = whose, emit
-        self._waits = waits or ThreadWaits()
+        self._waits = ambient.waits
         self._closing, self._may_reconnect = self._waits.flag(), self._waits.flag()
         now_s = self._waits.now_s()
-        self._meter = meter or Meter()
+        self._meter = ambient.meter
         self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
         self._heartbeat = Periodic(_HEARTBEAT_S, now_s)
         self._connection: C | None = None

@@ -16,14 +16,11 @@ training thread has made a step, so that a learner that hangs does not rejoin.
 `exchange` has the data passed between the threads, `messages` the conversion.
 """
 
-import random
-import secrets
 import threading
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from chaoslab.core.link_meter import Meter
 from chaoslab.core.payloads import (
     CheckpointGiven,
     LearnerFenced,
@@ -34,28 +31,14 @@ from chaoslab.core.payloads import (
 from chaoslab.core.protocol import Phase
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Handover, Inbox, Payloads, Snapshot, Vector
-from chaoslab.diloco.learner.link import BeginProbe, Connection, Link, LinkHandlers
+from chaoslab.diloco.learner.link import Ambient, BeginProbe, Connection, Link, LinkHandlers
 from chaoslab.diloco.model.encodings import Codec, MalformedPayload
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Phases, Points
-from chaoslab.diloco.node.waits import ThreadWaits, Waits
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.mailbox import Bytes, Received
 
 _WAITS_S = 2.0
 """A training thread that waits for other learners says so more often than this, in s."""
-
-
-class Ambient(NamedTuple):
-    """What a messenger takes from where it runs."""
-
-    waits: Waits
-    chance: random.Random
-    """Of the pauses before it reconnects."""
-    meter: Meter
-    """Of its link."""
-    process: int
-    """Number that no other process of this learner has."""
 
 
 class Messenger:
@@ -68,22 +51,17 @@ class Messenger:
         whose: LifeFields,
         payloads: Payloads,
         emit: Emit,
-        phases: Points | None = None,
         probe: BeginProbe | None = None,
         ambient: Ambient | None = None,
     ) -> None:
         """`ambient`: None for that of a real process."""
-        ambient = ambient or Ambient(
-            ThreadWaits(),
-            random.Random(f"{whose['learner']}/{whose['incarnation']}"),
-            Meter(),
-            secrets.randbits(63),
-        )
+        ambient = ambient or Ambient.of_process(whose, emit)
         self.whose = whose
         """Learner and incarnation, as its events say them."""
         self._payloads = payloads
         self._emit = emit
-        self._phases = phases or Phases(emit, {"node": "", **whose})
+        self.phases = ambient.phases
+        """Points that it reaches, and the training thread."""
         self.waits = ambient.waits
         """Of its own, and for the training thread."""
         self._connection: Connection | None = None
@@ -109,10 +87,8 @@ class Messenger:
             ),
             whose=whose,
             emit=emit,
-            chance=ambient.chance,
+            ambient=ambient,
             probe=probe,
-            waits=self.waits,
-            meter=ambient.meter,
         )
 
     @property
@@ -312,7 +288,7 @@ class Messenger:
                 pb.FromLearner(epoch=self.epoch, push=header),
                 payload,
                 ("push", fragment, number),
-                partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
+                partial(self.phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         self._emit(
             LearnerPushed(
@@ -349,7 +325,7 @@ class Messenger:
         if connection is not None:
             begun = pb.Checkpoint(request=request)
             connection.send(pb.FromLearner(epoch=epoch, checkpoint=begun))
-        await self._phases.reach(Phase.DONATE)
+        await self.phases.reach(Phase.DONATE)
 
     def _send_payload(
         self,

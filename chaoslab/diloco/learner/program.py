@@ -26,6 +26,7 @@ from chaoslab.diloco.learner.hosts.membership import PEER_LOST
 from chaoslab.diloco.learner.hosts.supervisor import supervised
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.learner.joining import JoinRefused
+from chaoslab.diloco.learner.link import Ambient
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.mirrored import Leader
 from chaoslab.diloco.learner.options import membership_of, parser, token_of
@@ -123,8 +124,8 @@ def _train(
         whose=whose,
         payloads=ArrayPayloads(inner.specs, tampering),
         emit=say,
-        phases=phases,
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
+        ambient=Ambient.of_process(whose, say, phases),
     )
     parallel = None
     if options.data_parallel is not None:
@@ -138,7 +139,6 @@ def _train(
         ),
         save_every_s=options.save_every,
         emit=HealthFile(options.health_file).touched_by(say),
-        phases=phases,
         parallel=parallel,
     )
     learner.install_signal_handlers()

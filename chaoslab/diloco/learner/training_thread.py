@@ -35,7 +35,6 @@ from chaoslab.diloco.learner.replica import Batch, CommunicatorLost, GradientAve
 from chaoslab.diloco.learner.round_wait import TURN_S, RoundWait
 from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.phases import Points
 from chaoslab.diloco.settings import Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 
@@ -77,7 +76,6 @@ class Learner:
         shard: Shard,
         save_every_s: float,
         emit: Emit,
-        phases: Points,
         parallel: Communicators | None = None,
     ) -> None:
         """`parallel`: what makes the steps of `replica`, if they are made with other learners."""
@@ -91,7 +89,7 @@ class Learner:
         self._shard = shard
         self._save_every_s = save_every_s
         self._emit = emit
-        self._phases = phases
+        self._phases = messenger.phases
         self._waits = messenger.waits
         self._donor: str | None = None
         self.wedge = Wedge()

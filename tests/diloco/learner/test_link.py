@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import link
-from chaoslab.diloco.learner.link import Backoff, Link, LinkHandlers
+from chaoslab.diloco.learner.link import Ambient, Backoff, Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.mailbox import Received
@@ -41,7 +41,7 @@ class Caller:
             ),
             whose=WHOSE,
             emit=self.told.emit,
-            chance=random.Random(1),
+            ambient=Ambient.of_process(WHOSE, self.told.emit),
         )
         self.link.backoff = Backoff(random.Random(1), first_s=0.02, cap_s=0.04)
 

@@ -27,14 +27,13 @@ from chaoslab.diloco.learner.training_thread import Learner, Shard
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.node.waits import run_now
 from chaoslab.diloco.settings import Settings, learning_rate
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_learner import Told
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
-from tests.diloco.known import NODE, TOKENS, WHOSE
+from tests.diloco.known import TOKENS, WHOSE
 from tests.waiting import wait_until
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -121,7 +120,6 @@ class RunningLearner:
             ),
             shard=Shard(0, partial(model.task.batches, 0, 1, 5)),
             save_every_s=3600.0, emit=told.emit,
-            phases=Phases(told.emit, NODE),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self.messenger.start()
