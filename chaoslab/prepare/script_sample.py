@@ -18,7 +18,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import LineKind, NodeExited
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.plan.model import LAUNCHER, FaultPlan, Script, Training
+from chaoslab.plan.model import FaultPlan, Script, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.script_lines import (
     Speech,
@@ -128,7 +128,7 @@ def take(script: Script, *, within_s: float, clock: Clock) -> Sample:
             began_s = clock.now_s()
             until_s = began_s + _FIRST_SHARE * within_s
             files = {one: SavedFiles(folder, one) for one in CHECKPOINT_FILES}
-            names = (LAUNCHER,) if script.is_launched else script.names
+            names = script.started
             watch = _Watch(fleet=fleet, nodes=root / "nodes", names=names, clock=clock, files=files)
             first = watch.start(1, until_s, lambda lines: _is_enough(lines, script, watch))
             ran_s, has_kept = clock.now_s() - began_s, any(folder.iterdir())

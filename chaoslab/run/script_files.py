@@ -1,27 +1,18 @@
-"""Files of a script: its progress, where that is not in its output, and its checkpoints.
+"""Files of a script on this machine, by what the run knows of its workers.
 
-    Script.from ────────► a source for each worker ──┐
-                                                     ├─ read ─► trainer.said
-    Script.checkpoints ─► the files of each worker ──┘
-
-Where all workers have one place, it is the first one's that runs.
+Script.from ────────► a source for each worker ──┐
+                                                 ├─ read ─► trainer.said
+Script.checkpoints ─► the files of each worker ──┘
 """
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Observation
 from chaoslab.plan.model import Script
-from chaoslab.trainers.saved_files import SavedFiles
 from chaoslab.trainers.script_progress import ScriptProgress
-from chaoslab.trainers.sources import From
-from chaoslab.trainers.worker_sources import WorkerSources, spoken
-
-_LOOK_S: Final = 0.2
-"""How often files of checkpoints are looked for."""
+from chaoslab.trainers.worker_sources import WorkerSources
 
 
 class ScriptFiles:
@@ -31,15 +22,11 @@ class ScriptFiles:
         self, script: Script, folder: Path, progress: ScriptProgress, clock: Clock
     ) -> None:
         """`folder` is that of the run; relative paths of `from` begin in the current directory."""
-        self._progress, self._clock, self._look_s = progress, clock, 0.0
-        settings = script.sources(str(folder.absolute()))
-        self._sources = WorkerSources(settings, lambda _: Path.cwd())
-        self.has_lines = all(one.kind is From.FILE for one in settings.values())
-        """Whether they are read by patterns."""
-        ranks = script.apart(script.checkpoints_of) if script.checkpoints_of(0) else ()
-        self._saved = {
-            script.names[rank]: SavedFiles(folder, script.checkpoints_of(rank)) for rank in ranks
-        }
+        self._progress, self._clock = progress, clock
+        self._sources = WorkerSources(
+            script.sources(str(folder.absolute())), lambda _: Path.cwd(), script.saves, folder
+        )
+        self.has_lines = self._sources.has_lines
 
     def close(self) -> None:
         """Close the files, and say which names of the plan they never had."""
@@ -56,11 +43,7 @@ class ScriptFiles:
         return source.lacks if source else ""
 
     def read(self) -> list[Observation]:
-        """What is new. Checkpoints of a worker are there also while it does not run."""
-        found = self._sources.read(self._progress.lives)
-        if self._clock.now_s() >= self._look_s:
-            self._look_s = self._clock.now_s() + _LOOK_S
-            steps = self._progress.steps
-            saved = {name: partial(one.read, steps[name]) for name, one in self._saved.items()}
-            found += spoken(saved, self._progress.incarnations)
-        return found
+        """What is new."""
+        seen = self._progress
+        saved = self._sources.saved(seen.incarnations, seen.steps.__getitem__, self._clock.now_s())
+        return [*self._sources.read(seen.lives), *saved]

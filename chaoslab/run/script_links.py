@@ -17,7 +17,7 @@ from chaoslab.core.link_meter import MEASURE_S, Periodic
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked, able
 from chaoslab.links.worker_link import WorkerLink
-from chaoslab.plan.model import LAUNCHER, Script
+from chaoslab.plan.model import Script
 
 _OPEN_S: Final = 10.0
 
@@ -26,7 +26,7 @@ class ScriptLinks:
     """Those of one run."""
 
     def __init__(self, script: Script, fleet: Fleet, clock: Clock) -> None:
-        self._names = (LAUNCHER,) if script.is_launched else script.names
+        self._names = script.started
         self._upstreams, self._fleet, self._clock = script.upstreams, fleet, clock
         self._loop = EventLoop()
         self._links: list[WorkerLink] = []

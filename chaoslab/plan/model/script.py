@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
+from chaoslab.plan.model.faults import LAUNCHER
 from chaoslab.plan.model.rules import broken, refuse
 from chaoslab.trainers.presets import preset
 from chaoslab.trainers.reading import Patterns
@@ -42,10 +43,11 @@ class Script:
     """A training of the user's own, unmodified: a command whose output says where it is."""
 
     command: str = field(default="", metadata={"example": "python train.py --rank {rank}"})
-    """The command of a worker, run without a shell in the current directory. `{rank}` is the number
-    of the worker, from 0, `{workers}` how many there are, and `{folder}` a folder of the run, empty
-    at its start and the same for all workers and all their starts: let it keep checkpoints there,
-    so that no run goes on from those of another. `{python}` is the interpreter of chaoslab. Without
+    """The command of a worker, run without a shell in the current directory, or on hosts in
+    `workdir` of the inventory. `{rank}` is the number of the worker, from 0, `{workers}` how many
+    there are, and `{folder}` a folder of the run, empty at its start and the same for all workers
+    of a machine and all their starts: let it keep checkpoints there, so that no run goes on from
+    those of another. `{python}` is the interpreter of chaoslab there. Without
     `{rank}`, for several workers, it is the command of a launcher such as torchrun or mpirun, which
     starts all of them: they are found below it by RANK or another such variable of their
     environment, or in the order of their starts. A training that chaoslab attaches to needs
@@ -219,6 +221,12 @@ class Script:
         usual = preset(self.preset).checkpoints if self.preset else ""
         return self._filled(self.checkpoints or usual, rank, "")
 
+    @property
+    def saves(self) -> Mapping[str, str]:
+        """That pattern of each worker that has its own, by name; empty if nobody knows."""
+        ranks = self.apart(self.checkpoints_of) if self.checkpoints_of(0) else ()
+        return {self.names[rank]: self.checkpoints_of(rank) for rank in ranks}
+
     def damageable(self, rank: int) -> str:
         """The same of what is one of them as a whole: a file, or a folder."""
         parts = PurePosixPath(self.checkpoints_of(rank) or "*").parts
@@ -239,11 +247,21 @@ class Script:
         """worker-0, worker-1, …"""
         return tuple(f"worker-{rank}" for rank in range(self.workers))
 
+    @property
+    def started(self) -> tuple[str, ...]:
+        """Names of what is started by the command: each worker, or the launcher of all."""
+        return (LAUNCHER,) if self.is_launched else self.names
+
     def words(
-        self, rank: int, folder: str, ports: Mapping[str, int] | None = None
+        self,
+        rank: int,
+        folder: str,
+        ports: Mapping[str, int] | None = None,
+        python: str = sys.executable,
     ) -> tuple[str, ...]:
         """The command line of a worker, whose run keeps its files in `folder`. `ports`: where its
         links are, by name; without them, and of a port that it opens, it is the services' own.
+        `python`: the interpreter of chaoslab there.
         """
         links = ports or {}
         opened = {name for name, to in self.ports.items() if to.startswith(f"worker-{rank}:")}
@@ -252,12 +270,10 @@ class Script:
             for name, (_, port) in self.upstreams.items()
         }
         command = _PORT.sub(lambda found: str(known[found[1]]), self.command)
-        return tuple(self._filled(word, rank, folder) for word in shlex.split(command))
+        return tuple(self._filled(word, rank, folder, python) for word in shlex.split(command))
 
-    def _filled(self, text: str, rank: int, folder: str) -> str:
-        known = {
-            RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder, PYTHON: sys.executable
-        }  # fmt: skip
+    def _filled(self, text: str, rank: int, folder: str, python: str = sys.executable) -> str:
+        known = {RANK: str(rank), WORKERS: str(self.workers), FOLDER: folder, PYTHON: python}
         for name, value in known.items():
             text = text.replace(name, value)
         return text
