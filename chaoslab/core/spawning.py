@@ -1,6 +1,7 @@
-"""Start of a new process of this package: its import path, the spawn guard and its gate."""
+"""Start of a new process: its program, its import path, the spawn guard and its gate."""
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,6 +31,11 @@ class Gate:
         """A process that was not told to go then reads the end of the pipe, and exits."""
         os.close(self.read_end)
         os.close(self._write_end)
+
+
+def find_program(word: str, folder: str, path: str) -> str | None:
+    """The program that a command begins with, which is started in this folder; None without one."""
+    return shutil.which(os.path.join(folder, word) if "/" in word else word, path=path)
 
 
 def import_path() -> str:

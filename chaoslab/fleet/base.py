@@ -102,6 +102,8 @@ class NodeSite:
     """A folder there that syncer and evaluator share; None: in the run's own record."""
     cache: str | None = None
     """The folder of compiled steps there; None: that of this machine."""
+    folder: str | None = None
+    """The folder there in which a script may keep files; None: in the run's own record."""
     flags: tuple[str, ...] = ()
     """More flags for the syncer and the learners."""
     is_here: bool = True
@@ -142,6 +144,8 @@ class NodeSpec:
     name: str
     role: Role
     command: tuple[str, ...]
+    workdir: str = ""
+    """Folder in which it is started; empty: that of the fleet's own process."""
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """More of its environment, which no file and no command line may show."""

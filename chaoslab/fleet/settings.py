@@ -90,6 +90,8 @@ class Reading:
     """The places where it is read, by worker, for a fleet whose files are not on this machine."""
     keeps: Mapping[str, Keeps] = field(default_factory=dict)
     """Checkpoints on which faults act, by worker."""
+    saves: Mapping[str, str] = field(default_factory=dict)
+    """Patterns of the checkpoints in `{folder}`, by worker, for such a fleet."""
     counts_bytes: bool = False
     """Whether what the workers' networks carry is reported, since a fault is proved by it."""
 
@@ -122,6 +124,8 @@ class FleetRequest:
     """Abilities that its faults need."""
     reading: Reading | None = None
     """Source of progress; None: it is chaoslab's own training."""
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Commands of a script that is to be started, by node."""
 
 
 @runtime_checkable

@@ -108,8 +108,8 @@ class Launch:
         it is. `ports`: by node, where on this machine the script's ports are, by name; those that
         the plan names without it.
         """
-        ports = ports or {}
-        folder = str(self.folder.absolute())
+        ports, python = ports or {}, self.node_site.python
+        folder = self.node_site.folder or str(self.folder.absolute())
         environment = {
             "CHAOSLAB_WORKERS": str(script.workers),
             "CHAOSLAB_FOLDER": folder,
@@ -119,7 +119,9 @@ class Launch:
             NodeSpec(
                 name=name,
                 role=Role.LEARNER,
-                command=() if script.is_launched else script.words(rank, folder, ports.get(name)),
+                command=()
+                if script.is_launched
+                else script.words(rank, folder, ports.get(name), python),
                 environment={"CHAOSLAB_RANK": str(rank), **environment},
                 labels=self.plan.labels.get(name, {}),
                 reads=OWN_LINES if script.reads_files else script.patterns,
@@ -134,7 +136,7 @@ class Launch:
         launcher = NodeSpec(
             name=LAUNCHER,
             role=Role.LAUNCHER,
-            command=script.words(0, folder, ports.get(LAUNCHER)),
+            command=script.words(0, folder, ports.get(LAUNCHER), python),
             environment=environment,
             labels=self.plan.labels.get(LAUNCHER, {}),
             reads=workers[0].reads,

@@ -23,6 +23,7 @@ from chaoslab.fleet.base import Ability
 from chaoslab.fleet.settings import BringsClock, FleetRequest, Keeps, Reading
 from chaoslab.plan.file import Document, Override, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.model.script import FOLDER, PYTHON
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.doubtful import doubtful
 from chaoslab.prepare.impossible import impossible
@@ -140,6 +141,10 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
         learners={name: plan.training.hosts_of(name) for name in plan.training.roster},
         needs=_needs(plan),
         reading=_reading(plan),
+        commands={} if (script := plan.training.script) is None else {
+            name: script.words(rank, FOLDER, python=PYTHON)
+            for rank, name in enumerate(script.started)
+        },
     )  # fmt: skip
     settings = fleet_of(plan)
     if isinstance(settings, BringsClock):
@@ -171,7 +176,8 @@ def _reading(plan: FaultPlan) -> Reading | None:
         patterns=OWN_LINES if script.reads_files else script.patterns,
         is_elsewhere=script.reads_files,
         restarts=script.restarts,
-        sources=script.sources(""),
+        sources=script.sources(FOLDER),
+        saves=script.saves,
         keeps={
             name: Keeps(
                 folder=script.folder_of(rank), names=script.damageable(rank),

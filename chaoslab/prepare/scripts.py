@@ -11,11 +11,12 @@ from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan, FaultSpec, Script
 from chaoslab.plan.model.script import FOLDER
 
+_SSH: Final = "ssh"
 _ATTACHED: Final = MappingProxyType(
     {"processes": "pid", "compose": "services", "namespace": "selector", "hosts": "pattern"}
 )
 """Fleets of trainings that run already, with the key that names one of the user's own."""
-FLEETS: Final = ("local", *_ATTACHED)
+FLEETS: Final = ("local", _SSH, *_ATTACHED)
 _KEEPING: Final = ("compose", "namespace")
 """Those of them in whose containers the folder of checkpoints is."""
 _ON_FILES: Final = frozenset({Ability.STORAGE, Ability.VOLUME})
@@ -31,6 +32,7 @@ _DISCONNECTED: Final = MappingProxyType(
     {
         "local": "use network.partition",
         "processes": "it acts on containers: use process.pause",
+        _SSH: "it acts on containers: use process.pause",
         "namespace": "no call of a cluster takes a pod off its network, and a NetworkPolicy is "
         "carried out by some network plugins alone, which leave open connections as they are: use "
         "process.pause or pod.delete",
@@ -119,6 +121,11 @@ def _not_on_links(fault: FaultSpec, script: Script, fleet: str) -> str:
             f"{fault.fault} acts on a link that stands in the way of connections and measures "
             f"them, and what runs already keeps those that it has: use {instead}"
         )
+    if fleet == _SSH:
+        return (
+            f"{fault.fault} acts on a link to a port, and workers on hosts have none: use "
+            "process.pause, or run the plan with --fleet local"
+        )
     if not script.ports:
         return (
             f"{fault.fault} acts on a link to a port, and `training.script` names none: write what "
@@ -158,6 +165,9 @@ def _not_started(plan: FaultPlan, script: Script) -> Iterator[Mistake]:
         yield ("training", "script", "command"), "is empty: write what starts a worker"
     if is_attached and script.ports:
         text = "are of workers that chaoslab starts: what runs already keeps its connections"
+        yield ("training", "script", "ports"), text
+    if plan.fleet.kind == _SSH and script.ports:
+        text = "lead from workers of this machine, and these are on hosts: write the services' own"
         yield ("training", "script", "ports"), text
     if not is_attached and script.restarts == "supervisor":
         text = "supervisor is for a training that runs already: use chaoslab or itself"

@@ -183,7 +183,8 @@ def start_nodes(
     `ports`: see `Launch.workers`.
     """
     if launch.plan.training.script is not None:
-        launch.folder.mkdir()
+        if launch.node_site.folder is None:
+            launch.folder.mkdir()
         for spec in launch.workers(launch.plan.training.script, ports):
             call([spec.name], partial(fleet.start, spec), _START)
         return

@@ -12,7 +12,7 @@ import pytest
 
 import chaoslab
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.remote.adopting import _LIBRARIES
+from chaoslab.fleet.remote.adopting import LIBRARIES
 from chaoslab.fleet.remote.delivery import bootstrap, package
 from chaoslab.fleet.remote.delivery import deliver as delivering
 from chaoslab.fleet.remote.delivery.deliver import Program, boot, deliver
@@ -64,8 +64,8 @@ def test_libraries_are_pinned_with_what_they_need_in_turn() -> None:
 
 
 def test_a_host_that_trains_nothing_of_chaoslabs_gets_few_libraries() -> None:
-    lines = package.libraries(only=frozenset(_LIBRARIES)).data.decode().splitlines()
-    assert tuple(line.partition("==")[0] for line in lines) == _LIBRARIES
+    lines = package.libraries(only=frozenset(LIBRARIES)).data.decode().splitlines()
+    assert tuple(line.partition("==")[0] for line in lines) == LIBRARIES
 
 
 @pytest.mark.gate

@@ -54,6 +54,28 @@ def test_how_hosts_are_reached_may_be_all_that_a_file_says(tmp_path: Path, more:
     )  # fmt: skip
 
 
+WORKERS = """
+workdir: ~/project
+workers:
+  worker-0: {host: 10.0.0.3, region: eu, labels: {rack: a1}}
+  worker-1: {host: 10.0.0.3}
+"""
+
+
+def test_an_inventory_of_a_script_has_the_host_of_each_worker(tmp_path: Path) -> None:
+    found = read(tmp_path, WORKERS)
+    assert found.hosts == found.hosts_of("worker-1") == ("10.0.0.3",)
+    assert found.labels == {"worker-0": {"rack": "a1", "region": "eu"}}
+    found.require_workers(["worker-0", "worker-1"])
+    for names, culprit in (["worker-0", "worker-2"], "worker-2"), (["launcher"], "launcher"):
+        with pytest.raises(PlanError, match=culprit):
+            found.require_workers(names)
+    with pytest.raises(PlanError, match="learners"):
+        found.require({"learner-0": 1})
+    with pytest.raises(PlanError, match="worker-0"):
+        read(tmp_path, WHOLE).require_workers(["worker-0"])
+
+
 def test_an_ipv6_address_is_listened_on_in_brackets(tmp_path: Path) -> None:
     found = read(tmp_path, "syncer: {host: 'fd00::2'}\nlearners: {learner-0: {hosts: ['fd00::3']}}")
     assert found.listen == "[fd00::2]:0"
@@ -84,6 +106,10 @@ def test_a_learner_has_one_host_or_as_many_as_its_plan_says(tmp_path: Path) -> N
         ("syncer: {host: 10.0.0.2}\nlearners: {}\nssh: {jump: '::1'}", ":3:13: ssh.jump:"),
         ("syncer: {host: 10.0.0.2}\nlearners: {}\nssh: {port: 70000}", ":3:13: ssh.port:"),
         ("[]", ":1:1"),
+        ("workers: {worker-0: {host: '-x'}}", "workers.worker-0.host:"),
+        ("workers: {worker-0: {host: a}}\nlearners: {l-0: {hosts: [a]}}", ":2:11: learners:"),
+        ("workers: {worker-0: {host: a}}\nsyncer: {host: 10.0.0.2}", ":2:9: syncer:"),
+        ("workers: {worker-0: {host: a}}\nworkdir: project", ":2:10: workdir:"),
     ],
 )
 def test_mistakes_are_refused_where_they_stand(tmp_path: Path, text: str, place: str) -> None:

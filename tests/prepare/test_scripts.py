@@ -7,6 +7,7 @@ import pytest
 from chaoslab.core.errors import PlanError
 from chaoslab.fleet.attached.settings import ComposeFleets
 from chaoslab.fleet.base import Ability, NodeSpec
+from chaoslab.fleet.remote.scripts import ScriptFleets
 from chaoslab.prepare.launch import Launch
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
@@ -92,6 +93,42 @@ def test_a_launcher_can_be_killed_and_nothing_else(
         return
     with pytest.raises(PlanError, match="launcher"):
         refuse_wrong_roles(injection, fault_of(injection))
+
+
+SSH = "{{kind: ssh, inventory: {}/fleet.yaml}}"
+
+
+def on_hosts(tmp_path: Path, workers: str, **given: str) -> Prepared:
+    (tmp_path / "fleet.yaml").write_text(f"workers: {workers}\n")
+    return prepared(tmp_path, **{"fleet": SSH.format(tmp_path)} | given)
+
+
+def test_on_hosts_what_is_started_has_a_place_in_the_inventory(tmp_path: Path) -> None:
+    found = on_hosts(tmp_path, "{launcher: {host: 10.0.0.3}}").fleet_setup.fleet
+    assert isinstance(found, ScriptFleets)
+    assert [one.address for one in found.addresses] == ["10.0.0.3"]
+    each = {"command": EACH, "target": "{workers: 1}"}
+    with pytest.raises(PlanError, match=r"fleet.inventory: .*worker-1"):
+        on_hosts(tmp_path, "{worker-0: {host: 10.0.0.3}}", **each)
+
+
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"ports": "{a: 127.0.0.1:9000}", "command": LAUNCHER + " {port:a}"}, "script.ports"),
+        ({"fault": "network.latency"}, r"faults\[0\].fault.*process.pause"),
+        ({"fault": "network.disconnect"}, r"faults\[0\].fault.*process.pause"),
+        ({"folder": "/checkpoints"}, "script.folder"),
+        ({"restarts": "supervisor"}, "script.restarts"),
+        ({"fleet": "{kind: tpu-vm, inventory: FOLDER/fleet.yaml}"}, r":4:.*script.*ssh"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_on_hosts_is_refused(
+    tmp_path: Path, given: dict[str, str], place: str
+) -> None:
+    given = {key: value.replace("FOLDER", str(tmp_path)) for key, value in given.items()}
+    with pytest.raises(PlanError, match=place):
+        on_hosts(tmp_path, "{launcher: {host: 10.0.0.3}}", **given)
 
 
 STORE = "{store: 127.0.0.1:9000}"

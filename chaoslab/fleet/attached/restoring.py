@@ -35,6 +35,7 @@ from chaoslab.core.process_tree import (
     signal_trees,
     stopped,
 )
+from chaoslab.core.spawning import find_program
 from chaoslab.fleet.attached.pod_program import handles
 from chaoslab.fleet.nodes.worker_search import (
     ANSWER_S,
@@ -330,12 +331,8 @@ def restore(recipe: ProcessRecipe) -> tuple[str, ...]:
 
 def require_startable(recipe: ProcessRecipe) -> None:
     """AbilityError, before anything is broken, if it could not be started again."""
-    program = shutil.which(
-        os.path.join(recipe.folder, recipe.command[0])
-        if "/" in recipe.command[0] else recipe.command[0],
-        path=recipe.environment.get("PATH", os.defpath),
-    )  # fmt: skip
-    why = ""
+    path, why = recipe.environment.get("PATH", os.defpath), ""
+    program = find_program(recipe.command[0], recipe.folder, path)
     if program is None:
         why = f"its program {recipe.command[0]!r} is not found"
     elif not os.path.isdir(recipe.folder):

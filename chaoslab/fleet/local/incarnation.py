@@ -10,7 +10,6 @@ pid cannot belong to anybody else.
 
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -34,7 +33,7 @@ from chaoslab.core.process_identity import (
     is_same,
     send,
 )
-from chaoslab.core.spawning import SPAWN_GUARD, Gate
+from chaoslab.core.spawning import SPAWN_GUARD, Gate, find_program
 from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import Place, signal_name
@@ -153,7 +152,7 @@ class LocalIncarnation(LocalProcess):
     def _checked_command(self, private: str) -> list[str]:
         path = self.spec.environment.get("PATH", os.environ.get("PATH", os.defpath))
         words = self._command(str(self._directory.parent), private)
-        if not words or shutil.which(words[0], path=path) is None:
+        if not words or find_program(words[0], self.spec.workdir, path) is None:
             raise FleetError(
                 f"{self.spec.name} cannot be started: there is no program {words[:1]} on PATH; "
                 "write a full path or install it"
@@ -197,6 +196,7 @@ class LocalIncarnation(LocalProcess):
             stderr=errors if spec.reads is None else subprocess.STDOUT,
             env={**os.environ, **spec.environment, **spec.secrets, NODE_MARK: self.mark},
             process_group=0,  # no session: see the spawn guard
+            cwd=spec.workdir or None,
             pass_fds=(gate.read_end,),
             bufsize=0,
         )

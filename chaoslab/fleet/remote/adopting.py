@@ -27,14 +27,14 @@ from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.factory import HostFleets
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.host import Host
-from chaoslab.fleet.remote.inventory import HostAccess, Inventory, LearnerPlace, SyncerPlace
+from chaoslab.fleet.remote.inventory import HostAccess, Inventory, WorkerPlace
 from chaoslab.fleet.remote.members import Member, Placed
 from chaoslab.fleet.remote.protocol.messages import as_json, read_as
 from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.settings import FleetRequest, Reading
 from chaoslab.undo.base import UndoLog
 
-_LIBRARIES: Final = ("msgspec", "psutil")
+LIBRARIES: Final = ("msgspec", "psutil")
 """All that an agent needs which starts no nodes of chaoslab's own."""
 
 
@@ -150,7 +150,7 @@ class AdoptedFleets(HostFleets):
     kind = "hosts"
     fleet = AdoptingFleet
     adopts = True
-    needs = _LIBRARIES
+    needs = LIBRARIES
 
     def __init__(
         self,
@@ -163,8 +163,7 @@ class AdoptedFleets(HostFleets):
         inventory = Inventory(
             ssh=access.ssh,
             python=access.python,
-            syncer=SyncerPlace(host=hosts[0], address="127.0.0.1"),
-            learners={host: LearnerPlace(hosts=(host,)) for host in hosts},
+            workers={host: WorkerPlace(host=host) for host in hosts},
         )
         super().__init__(inventory, request, terms)
         self._search = Search(

@@ -3,12 +3,14 @@
     ssh: {user: ubuntu, key: ~/.ssh/id_ed25519}     ─┐
     syncer: {host: 10.0.0.2}                         ├─► Inventory ─ access ─► Access of a host
     learners:                                        │             └ labels ─► targets, links
-      learner-0: {hosts: [10.0.0.3], region: eu}    ─┘
+      learner-0: {hosts: [10.0.0.3], region: eu}     │
+    workers: {worker-0: {host: 10.0.0.3}}           ─┘ in their place, for a script
 
 Nothing is connected here.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Final, TypeVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Duration
+from chaoslab.fleet.base import NodeSite
 from chaoslab.fleet.remote.protocol.names import is_interpreter
 from chaoslab.fleet.remote.slices import (
     FLEET_NAME,
@@ -28,11 +31,13 @@ from chaoslab.fleet.remote.slices import (
 )
 from chaoslab.fleet.remote.ssh.access import KNOWN_HOSTS, Access, expanded, is_address, is_host
 from chaoslab.plan.file import load_settings
-from chaoslab.plan.model import REGION, SYNCER
+from chaoslab.plan.model import LAUNCHER, REGION, SYNCER
+from chaoslab.plan.model.script import RANK
 
 _OF_SYNCER: Final = (SYNCER, "evaluator")
 """Nodes that run where the syncer does: the evaluator reads what that wrote."""
 GENERATION: Final = "generation"
+_FOLDER: Final = re.compile(r"(/|~(/|$)).*")
 AccessT = TypeVar("AccessT", bound="HostAccess")
 
 
@@ -108,6 +113,28 @@ class SyncerPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlace:
+    """Place of a worker of a script, or of its launcher, and the labels that this gives it."""
+
+    host: str = field(metadata={"example": "10.0.0.3"})
+    """Name or address of its host, as ssh dials it; a host may have several workers."""
+    region: str = ""
+    """Label `region`, for targets."""
+    generation: str = ""
+    """Label `generation`, for targets."""
+    labels: Mapping[str, str] = field(default_factory=dict, metadata={"example": "{rack: a1}"})
+    """More labels."""
+
+    def __post_init__(self) -> None:
+        _require_host(self.host, "host")
+
+    @property
+    def all_labels(self) -> Mapping[str, str]:
+        """Region and generation among the others."""
+        return _with_own(self.labels, self.region, self.generation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerPlace:
     """Place of a learner, and the labels that this gives it."""
 
@@ -139,8 +166,7 @@ class LearnerPlace:
         if self.tpu is not None:
             region = region or self.tpu.region
             generation = generation or self.tpu.accelerator.generation
-        own = {REGION: region, GENERATION: generation}
-        return {**self.labels, **{name: value for name, value in own.items() if value}}
+        return _with_own(self.labels, region, generation)
 
     def problem_with(self, count: int) -> str:
         """Why a learner of this many processes cannot run here; empty if it can."""
@@ -183,18 +209,29 @@ class AnyInventory(HostAccess):
     """Place of a syncer; not used."""
     learners: Mapping[str, LearnerPlace] = field(default_factory=dict)
     """Places of learners; not used."""
+    workers: Mapping[str, WorkerPlace] = field(default_factory=dict)
+    """Places of workers; not used."""
+    workdir: str = ""
+    """Folder of a script; not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory(HostAccess):
     """All hosts of a fleet."""
 
-    syncer: SyncerPlace = field(metadata={"example": "{host: 10.0.0.2}"})
+    syncer: SyncerPlace | None = field(default=None, metadata={"example": "{host: 10.0.0.2}"})
     """Place of the syncer and the evaluator."""
     learners: Mapping[str, LearnerPlace] = field(
-        metadata={"example": "{learner-0: {hosts: [10.0.0.3]}}"}
+        default_factory=dict, metadata={"example": "{learner-0: {hosts: [10.0.0.3]}}"}
     )
     """Place of each learner, by its name in the plan."""
+    workers: Mapping[str, WorkerPlace] = field(
+        default_factory=dict, metadata={"example": "{worker-0: {host: 10.0.0.3}}"}
+    )
+    """For a script, in the place of both: the host of each worker, or of `launcher`."""
+    workdir: str = field(default="", metadata={"example": "~/project"})
+    """Folder on each host in which a script is started, from / or ~; left out: the path that the
+    current directory has here."""
     name: str = ""
     """Names the fleet, and labels all that is created for it; needed with slices."""
     project: str = ""
@@ -210,6 +247,13 @@ class Inventory(HostAccess):
 
     def __post_init__(self) -> None:
         HostAccess.__post_init__(self)  # `super()` finds no class with slots
+        for key in ("syncer", "learners"):
+            if bool(getattr(self, key)) == bool(self.workers):
+                text = "is for chaoslab's own learners, and `workers` for a script: not both"
+                raise PlanError(text if self.workers else "is missing", key=key)
+        if self.workdir and not _FOLDER.fullmatch(self.workdir):
+            text = f"must be a path from / or ~, as in ~/project, got {self.workdir!r}"
+            raise PlanError(text, key="workdir")
         if self.slices:
             self._require_cloud()
 
@@ -242,27 +286,47 @@ class Inventory(HostAccess):
 
     def hosts_of(self, node: str) -> tuple[str, ...]:
         """Hosts of a node, the one of its first process first. KeyError if it has none."""
+        if self.syncer is None:
+            return (self.workers[node].host,)
         return (self.syncer.host,) if node in _OF_SYNCER else self.learners[node].hosts
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Every host once, the syncer's first."""
-        named = (host for place in self.learners.values() for host in place.hosts)
-        return tuple(dict.fromkeys((self.syncer.host, *named)))
+        first = () if self.syncer is None else (SYNCER,)
+        nodes = (*first, *self.learners, *self.workers)
+        return tuple(dict.fromkeys(host for node in nodes for host in self.hosts_of(node)))
 
     @property
     def labels(self) -> Mapping[str, Mapping[str, str]]:
-        """Labels of learners by name."""
-        return {name: place.all_labels for name, place in self.learners.items() if place.all_labels}
+        """Labels of learners and workers by name."""
+        places: Mapping[str, LearnerPlace | WorkerPlace] = {**self.learners, **self.workers}
+        return {name: place.all_labels for name, place in places.items() if place.all_labels}
 
     @property
     def listen(self) -> str:
         """host:port where the syncer listens."""
+        if self.syncer is None:
+            return NodeSite().listen
         address, port = self.syncer.learner_address, self.syncer.port
         return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
+    def require_workers(self, names: Iterable[str]) -> None:
+        """PlanError if a worker of a script, or its launcher, has no place."""
+        if missing := [name for name in names if name not in self.workers]:
+            there = ", ".join(self.workers) or "none: write workers: {worker-0: {host: 10.0.0.3}}"
+            of_all = f", which runs on one host with all of its workers (or write {RANK})"
+            raise PlanError(
+                f"the inventory has no host for {', '.join(missing)}"
+                f"{of_all if LAUNCHER in missing else ''}; its `workers` are {there}",
+                key="inventory",
+            )
+
     def require(self, learners: Mapping[str, int]) -> None:
         """PlanError if one of these learners has no place, or not as many hosts as it needs."""
+        if self.workers:
+            text = "the inventory has `workers` of a script, and this plan needs `learners`"
+            raise PlanError(text, key="inventory")
         if missing := [name for name in learners if name not in self.learners]:
             raise PlanError(
                 f"the inventory has no hosts for {', '.join(missing)}: it names "
@@ -299,6 +363,11 @@ def _is_of_one_host(address: str) -> bool:
 def _beside(file: str, folder: Path) -> str:
     """A file that is named without a folder lies beside the inventory."""
     return str(folder / file) if file and not file.startswith(("/", "~")) else file
+
+
+def _with_own(labels: Mapping[str, str], region: str, generation: str) -> Mapping[str, str]:
+    own = {REGION: region, GENERATION: generation}
+    return {**labels, **{name: value for name, value in own.items() if value}}
 
 
 def _require_host(host: str, key: str) -> None:

@@ -1,6 +1,7 @@
 """Fleets of hosts that are reached by ssh, as a plan names them.
 
     {kind: ssh, inventory: fleet.yaml} ─► Ssh ─ factory ─► HostFleets ─► RemoteFleet, for each run
+                                           │     └─ of a script ─► ScriptFleets
                                            └─ links ─► a proxy on the host of each learner
     {kind: hosts, hosts: [10.0.0.3], pattern: train.py} ─► HostTraining ─► AdoptedFleets
 
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
-    """Hosts that are there already, reached by ssh: a host agent on each runs the nodes."""
+    """Hosts that are there already, reached by ssh: a host agent on each runs the nodes, also those
+    of `training.script`.
+    """
 
     inventory: str = ""
     """File that says which node runs on which hosts, and how they are reached."""
@@ -73,12 +76,17 @@ class Ssh:
         if inventory.slices:
             raise PlanError("has slices, whose hosts a cloud knows: use --fleet tpu-vm",
                             key="inventory")  # fmt: skip
-        inventory.require(request.learners)
+        if request.commands:
+            inventory.require_workers(request.commands)
+        else:
+            inventory.require(request.learners)
         inventory.ssh.require_files(self.inventory)
         with _asyncssh():
             from chaoslab.fleet.remote.contact import Terms  # noqa: PLC0415
             from chaoslab.fleet.remote.factory import HostFleets  # noqa: PLC0415  # asyncssh
-        return HostFleets(inventory, request, Terms(lease_s=self.lease_s, lost_s=self.lease_s))
+            from chaoslab.fleet.remote.scripts import ScriptFleets  # noqa: PLC0415  # asyncssh
+        fleets = ScriptFleets if request.commands else HostFleets
+        return fleets(inventory, request, Terms(lease_s=self.lease_s, lost_s=self.lease_s))
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
         """Links by a proxy on the host of each learner."""

@@ -3,6 +3,7 @@
     facts ────── what this host can do
     find ─────── the nodes of a training that runs here, by what standard input asks as JSON
     printed ──── the last lines that each of the nodes has printed that standard input names
+    startable ── facts, and why commands of a script that standard input has cannot be started here
     doctor ───── the same in words, and what earlier runs left here
     left RUN ─── what a run still has here
     start RUN ── a process in a session of its own: serve RUN ── once it listens: where, as JSON
@@ -30,6 +31,7 @@ from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.remote.host_agent.folder import HostFolder, home, write_record
 from chaoslab.fleet.remote.host_agent.life import halt, serve, start
+from chaoslab.fleet.remote.host_agent.scripts import unstartable
 from chaoslab.fleet.remote.host_agent.verbs import found_here
 from chaoslab.fleet.remote.protocol.messages import read_as
 from chaoslab.fleet.remote.protocol.names import ADOPTS
@@ -39,7 +41,7 @@ from chaoslab.undo.catalogue import maintenance
 from chaoslab.undo.log import open_undos
 
 _OF_RUN: Final = ("left", "start", "serve", "halt", "record", "remove")
-_COMMANDS: Final = ("facts", "find", "printed", "doctor", *_OF_RUN)
+_COMMANDS: Final = ("facts", "find", "printed", "startable", "doctor", *_OF_RUN)
 _LEASE_S: Final = 30.0
 
 
@@ -74,6 +76,8 @@ def _of_host(command: str) -> Mapping[str, Json]:
             return _doctor()
         case "find":
             return {"nodes": found_here(**json.load(sys.stdin))}
+        case "startable":
+            return {**_facts(), "problem": unstartable(**json.load(sys.stdin))}
         case _:
             nodes = [read_as(Found, one) for one in json.load(sys.stdin)]
             return {"printed": {**script_search.printed(nodes)}}

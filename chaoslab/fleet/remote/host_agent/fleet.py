@@ -15,7 +15,8 @@ from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Observation
+from chaoslab.core.events import Kind, Observation
+from chaoslab.core.process_identity import Identity
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.attached.processes import AttachedProcess
 from chaoslab.fleet.attached.script_fleet import ScriptFleet
@@ -41,6 +42,14 @@ class HostedNodes(NodeFleet[IncarnationT]):
 
     is_left = False
     _selector: selectors.DefaultSelector
+    _sources = WorkerSources({}, Path)
+    """Files of a script's workers, if any are read."""
+    _step = 0
+    """Step that a worker has reported last."""
+
+    def read_files(self, sources: WorkerSources) -> None:
+        """Read these from now on."""
+        self._sources = sources
 
     def watch(self, descriptor: int, *, writes: bool = False) -> None:
         """`attend` returns also when this can be read, or written if that is asked for."""
@@ -67,11 +76,24 @@ class HostedNodes(NodeFleet[IncarnationT]):
             return ()
         if self.is_left:
             time.sleep(min(limit_s, _PAUSE_S))
-        elif not self._observed:
-            self._wait(limit_s)
+        else:
+            self._observed += self._in_files()
+            if not self._observed:
+                self._wait(limit_s)
         while self._troubles:  # no call waits for them
             _log.error("%s", self._troubles.pop(0))
-        return self.poll(self._place.clock.now_s() - 1.0)
+        seen = self.poll(self._place.clock.now_s() - 1.0)
+        for said in (one.payload for one in seen if one.kind is Kind.TRAINER_SAID):
+            self._step = getattr(said, "step", None) or self._step
+        return seen
+
+    def _in_files(self) -> list[Observation]:
+        """News in the files of workers; of their progress while they run."""
+        workers = [one for one in self._lives.values() if one.spec.role is Role.LEARNER]
+        lives = {one.spec.name: one.incarnation for one in workers}
+        running = {one.spec.name: one.incarnation for one in workers if not one.is_over}
+        saved = self._sources.saved(lives, lambda _: self._step, self._place.clock.now_s())
+        return [*self._sources.read(running), *saved]
 
     def leave(self) -> str:
         """End all nodes, or leave them as they were found, and undo all; what remains, in words.
@@ -93,7 +115,6 @@ class HostedScript(HostedNodes[AttachedProcess], ScriptFleet):
         super().__init__(folder, clock, undo_log=undo_log, which=Which(), reading=nothing)
         self._selector = selectors.DefaultSelector()
         self._found: Sequence[Found] = ()
-        self._sources = WorkerSources({}, Path)
 
     def adopt_these(
         self,
@@ -109,20 +130,11 @@ class HostedScript(HostedNodes[AttachedProcess], ScriptFleet):
         self._read_as(reading)
         adopted = self.adopt(labels)
         own = {name: one for name, one in reading.sources.items() if name in self._specs}
-        self._sources = WorkerSources(own, lambda name: Path(self._recipes[name].folder))
+        self.read_files(WorkerSources(own, lambda name: Path(self._recipes[name].folder)))
         return adopted
 
     def _find(self) -> Sequence[Found]:
         return self._found
-
-    def _news(self) -> list[Observation]:
-        told = super()._news()
-        lives = {
-            name: life.incarnation
-            for name, life in self._lives.items()
-            if not life.is_over and life.spec.role is Role.LEARNER
-        }
-        return [*told, *self._sources.read(lives)]
 
     def _wait(self, limit_s: float) -> None:
         """As of any such fleet, and no longer than until a socket of the agent can be read."""
@@ -154,7 +166,8 @@ class HostedFleet(HostedNodes[LocalProcess], LocalFleet):
             self.enlist(spec)
         elif (life := self._latest(spec.name)) is not None and not life.is_over:
             raise known_already(spec)
-        self._specs[spec.name], self._first[spec.name] = spec, first
+        self._specs[spec.name] = spec
+        self._first |= {one.name: first for one in (spec, *spec.launches)}
         return self._node(spec.name)
 
     def end(self, name: str) -> None:
@@ -164,3 +177,13 @@ class HostedFleet(HostedNodes[LocalProcess], LocalFleet):
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> LocalProcess:
         return super()._begin(spec, max(incarnation, self._first.get(spec.name, 1)))
+
+    def _taken_up(
+        self, spec: NodeSpec, incarnation: int, found: Identity, *, is_again: bool
+    ) -> LocalProcess:
+        number = max(incarnation, self._first.get(spec.name, 1))
+        return super()._taken_up(spec, number, found, is_again=is_again)
+
+    @property
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        return (*super()._leaving, self._sources.close)

@@ -8,6 +8,7 @@
                        spool.jsonl        what it has seen
                        undo_log.jsonl  its undo log
                        nodes/…            as in a run directory
+                       script/            files of a script, `{folder}` in its command
 ~/.chaoslab/code, environments, cache     kept for later runs
 """
 
@@ -60,7 +61,10 @@ class HostFolder:
     @property
     def words(self) -> Mapping[str, str]:
         """Values of placeholders in command lines on this host."""
-        return {"python": sys.executable, "run": str(self.path), "cache": str(home() / "cache")}
+        return {
+            "python": sys.executable, "run": str(self.path), "cache": str(home() / "cache"),
+            "folder": str(self.path / "script"),
+        }  # fmt: skip
 
     @property
     def agent(self) -> Identity | None:

@@ -10,7 +10,6 @@ agent, and with it the nodes.
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +20,7 @@ from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet, HostedScript
 from chaoslab.fleet.remote.host_agent.proxy import HostProxy
+from chaoslab.fleet.remote.host_agent.scripts import as_here, begin_script
 from chaoslab.fleet.remote.protocol.messages import (
     Garbled,
     as_json,
@@ -60,7 +60,10 @@ class Verbs:
         self.table: dict[str, Verb] = {name: getattr(fleet, name) for name in _PLAIN}
         if isinstance(fleet, HostedFleet):
             self.table |= {name: getattr(fleet, name) for name in _OF_OWN}
-            self.table["enlist"] = partial(self._enlist, fleet)
+            self.table |= {
+                "enlist": partial(self._enlist, fleet),
+                "begin_script": partial(begin_script, fleet, words),
+            }
         else:
             self.table |= {"find": found_here, "adopt": partial(_adopt, fleet)}
         self.table |= {
@@ -94,14 +97,8 @@ class Verbs:
             return verb(*names, **settings)
 
     def _enlist(self, fleet: HostedFleet, spec: Any, first: int) -> Json:
-        given = read_as(NodeSpec, spec)
-        command = tuple(map(self._filled, given.command))
-        return as_json(fleet.enlist_from(replace(given, command=command), first))
-
-    def _filled(self, word: str) -> str:
-        for name, value in self._words.items():
-            word = word.replace(f"{{{name}}}", value)
-        return word
+        given = as_here(read_as(NodeSpec, spec), self._words)
+        return as_json(fleet.enlist_from(given, first))
 
     def _tell(self, name: str, do: str, facts: Mapping[str, Json]) -> None:
         self._fleet.tell(name, do, **facts)
