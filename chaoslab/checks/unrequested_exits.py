@@ -6,7 +6,7 @@
     exit by the lease of its host, because the harness stalled            ─► a doubt
     exit beside a worker or launcher that an injection had taken away     ─► asked for
     exit of a worker before its launcher ended with 0                     ─► asked for
-    exit of a script that was told to end, once its training had ended    ─► asked for
+    exit of a script that was told to end, or its launcher, at the end    ─► asked for
     exit of a worker with 0, and others then got further than it          ─► unasked
     any other exit                                                        ─► unasked
     a learner's "training has stopped" before the syncer ended it         ─► unasked
@@ -171,8 +171,11 @@ def _is_ending(exited: Event[NodeExited], history: History) -> bool:
         return False
     if _is_last_of_launcher(exited, history):
         return True
-    if is_script(history) and end is not None and exited.seq > end.seq and exited.payload.sent:
-        return True  # as a script ends that was told to, with any code
+    if is_script(history) and end is not None and exited.seq > end.seq:
+        told = {exited.payload.node, *launchers(history)}  # which may end them before they are told
+        late = (e.payload for e in history.of(NodeExited) if e.seq > end.seq)
+        if any(one.sent and one.node in told for one in late):
+            return True  # as a script ends that was told to, with any code
     if end is not None and exited.time_s >= end.time_s - _SLACK_S:
         has_ended = exited.seq > end.seq
         if exited.payload.exit_code == 0 or (has_ended and is_asked):

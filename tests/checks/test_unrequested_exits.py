@@ -258,6 +258,12 @@ def test_a_script_that_was_told_to_end_may_end_with_any_code() -> None:
     assert unasked(history) == []
 
 
+def test_workers_may_end_by_a_launcher_that_was_told_to_end_before_they_are_told() -> None:
+    assert unasked(launched().end(code=143, by_launcher=True).history()) == []
+    early = launched().exit("worker-1").end(code=143, by_launcher=True).history()
+    assert [violation.culprit for violation in unasked(early)] == ["worker-1"]
+
+
 @pytest.mark.parametrize(("more", "told"), [(40, True), (13, False), (5, False)])
 def test_a_worker_that_ends_as_if_all_had_while_another_gets_further_was_not_asked(
     more: int, told: bool

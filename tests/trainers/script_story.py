@@ -246,12 +246,16 @@ class ScriptStory:
         self.say(FaultHealed(**self._facts))
         return self
 
-    def end(self, *, code: int | None = None) -> Self:
-        """The harness has seen enough: all end by its signal, or with a code after it."""
+    def end(self, *, code: int | None = None, by_launcher: bool = False) -> Self:
+        """The harness has seen enough: all end by its signal, or with a code after it; or its
+        launcher is faster than the signals to the workers.
+        """
         for follows in self.progress.stop():
             self._append(follows)
         for worker in (*self.workers.values(), self._launcher):
-            if worker.is_alive:
+            if worker.is_alive and by_launcher and worker is not self._launcher:
+                self.exit(worker.name)
+            elif worker.is_alive:
                 self.exit(
                     worker.name, signal=None if code else "SIGTERM", code=code, sent="SIGTERM"
                 )
