@@ -180,13 +180,25 @@ def test_a_launcher_on_a_host_starts_its_workers_again_itself(place: Place) -> N
     ("fault", "target"),
     [
         ("process.pause", "{workers: all}"),
-        ("compute.slow", "{workers: 1}"),
         ("process.kill", "{launcher: all}"),
     ],
 )
 def test_what_else_the_agent_can_do_to_its_workers(place: Place, fault: str, target: str) -> None:
     command = LAUNCHED.replace("FLAGS", "--prefix") if "launcher" in target else EACH
     place.judged(command, FAULT=fault, TARGET=target, FOR="6s")
+
+
+def test_a_worker_on_a_host_that_computes_is_slowed(place: Place) -> None:
+    (place.project / "train.py").write_text(
+        "import beside, time\n"
+        "def compute(pause_s):\n"
+        "    until_s = time.process_time() + pause_s\n"
+        "    while time.process_time() < until_s: pass\n"
+        "time.sleep = compute\n"
+        "beside.main()\n"
+    )
+    ran = place.ended(place.run(FAULT="compute.slow", TARGET="{workers: 1}", FOR="10s"))
+    assert ran.statuses == ["proved"], whole(ran.verdict)
 
 
 def test_progress_and_checkpoints_are_read_in_files_of_the_host(place: Place) -> None:

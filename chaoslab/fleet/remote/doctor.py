@@ -5,10 +5,13 @@
 Looking brings chaoslab's code to a host, and changes nothing else.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.event_loop import EventLoop
+from chaoslab.fleet.remote.adopting import LIBRARIES
+from chaoslab.fleet.remote.delivery.bootstrap import NEEDED
 from chaoslab.fleet.remote.delivery.deliver import deliver
 from chaoslab.fleet.remote.inventory import Inventory
 from chaoslab.fleet.remote.protocol.names import AGENT
@@ -24,7 +27,8 @@ def examine(inventory: Inventory) -> tuple[tuple[Examined, ...], tuple[Leftover,
     loop = EventLoop()
     try:
         reaches = [SshReach(inventory.ssh.access(host)) for host in inventory.hosts]
-        work = [_asked(reach, inventory.python) for reach in reaches]
+        needs = LIBRARIES if inventory.workers else NEEDED
+        work = [_asked(reach, inventory.python, needs) for reach in reaches]
         found = dict(zip(inventory.hosts, loop.together(work, within_s=_LOOK_S), strict=True))
     finally:
         loop.close()
@@ -41,9 +45,9 @@ def examine(inventory: Inventory) -> tuple[tuple[Examined, ...], tuple[Leftover,
     return tuple(abilities), tuple(residue)
 
 
-async def _asked(reach: Reach, python: str) -> dict[str, Any]:
+async def _asked(reach: Reach, python: str, needs: Sequence[str]) -> dict[str, Any]:
     try:
-        program = await deliver(reach, python)
+        program = await deliver(reach, python, needs=needs)
         return dict(await asked(reach, program.command("-m", AGENT, "doctor")))
     finally:
         await reach.close()

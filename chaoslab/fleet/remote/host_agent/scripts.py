@@ -7,7 +7,6 @@ Reading ──────────► begin_script ─► its files are read
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +48,7 @@ def unstartable(workdir: str, commands: Sequence[Sequence[str]]) -> str:
         if script and not os.path.isfile(os.path.join(folder, script)):
             return (
                 f"there is no file {os.path.join(folder, script)}, as for "
-                f"`{shlex.join((program, *others))}`: chaoslab brings no files of yours to hosts"
+                f"`{' '.join((program, *others))}`: chaoslab brings no files of yours to hosts"
             )
     return ""
 
