@@ -35,7 +35,7 @@ training:
     resumed: 'resumed from step (?P<step>\d+)'
     restarts: RESTARTS
 baseline: {warmup: 10 rounds, window: 40 rounds, max_variation: 300%}
-twin: false
+twin: TWIN
 limits: {min_alive: 0, max_affected: 100%, timeout: 5m}
 faults:
   - {id: breaks, fault: FAULT, target: TARGET, at: {step: 100}, for: FOR}
@@ -62,7 +62,7 @@ class Place:
         """Command of a run."""
         usual = {
             "RESTARTS": "chaoslab", "FAULT": "process.kill", "TARGET": "{workers: [worker-1]}",
-            "FOR": "1s", "SAVED": r"saved: 'saved step (?P<step>\d+)'",
+            "FOR": "1s", "TWIN": "false", "SAVED": r"saved: 'saved step (?P<step>\d+)'",
         }  # fmt: skip
         text = PLAN.replace("COMMAND", command)
         for word, value in {**usual, **words}.items():
@@ -132,13 +132,14 @@ def lives(ran: Ran) -> list[tuple[str, int, str]]:
 
 @pytest.mark.gate
 def test_a_worker_on_a_host_is_killed_and_goes_on_from_its_checkpoint(place: Place) -> None:
-    ran = place.judged(TARGET="{region: eu}")
+    ran = place.judged(TARGET="{region: eu}", TWIN="true")
     assert lives(ran) == [("worker-0", 1, ""), ("worker-1", 1, ""), ("worker-1", 2, "")]
     killed = [one.payload for one in ran.history.of(NodeExited) if one.payload.sent == ("SIGKILL",)]
     assert ("worker-1", "SIGKILL") in [(one.node, one.signal) for one in killed]
     assert 0 < ran.verdict["work_lost"]["steps"] < 40
     assert (ran.record / "nodes/worker-1/2/stdout.log").stat().st_size
     assert not (ran.record / "script").exists()
+    assert ran.verdict["not_judged"] == []
 
 
 @pytest.mark.gate
@@ -186,6 +187,18 @@ def test_a_launcher_on_a_host_starts_its_workers_again_itself(place: Place) -> N
 def test_what_else_the_agent_can_do_to_its_workers(place: Place, fault: str, target: str) -> None:
     command = LAUNCHED.replace("FLAGS", "--prefix") if "launcher" in target else EACH
     place.judged(command, FAULT=fault, TARGET=target, FOR="6s")
+
+
+def test_lines_that_nothing_matches_are_shown_from_the_host(place: Place) -> None:
+    words = place.words()
+    plan = place.folder / "plan.yaml"
+    plan.write_text(plan.read_text().replace("'step (?P<step>", "'stride (?P<step>"))
+    run = subprocess.run(
+        words, capture_output=True, text=True, cwd=ROOT, check=False, timeout=3 * PATIENCE_S
+    )
+    assert run.returncode == ExitCode.BROKEN, run.stderr
+    assert "step 1 loss" in run.stderr
+    assert left_on(place.hosts) == []
 
 
 def test_a_worker_on_a_host_that_computes_is_slowed(place: Place) -> None:

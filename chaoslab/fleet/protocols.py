@@ -270,6 +270,15 @@ class HearsLate(Protocol):
 
 
 @runtime_checkable
+class BringsRecords(Protocol):
+    """Has the output of its nodes elsewhere until it is left. No ability to ask for."""
+
+    def bring_records(self) -> None:
+        """Bring what there is now into the run directory. FleetError if that fails."""
+        ...
+
+
+@runtime_checkable
 class HasChores(Protocol):
     """Does more than to read where `poll` finds that due: chores. No ability to ask for."""
 

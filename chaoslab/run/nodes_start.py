@@ -17,7 +17,7 @@ from typing import Final, Protocol, TypeVar
 from chaoslab.core.errors import FleetError
 from chaoslab.core.terminal import ends_with
 from chaoslab.fleet.base import Fleet
-from chaoslab.fleet.protocols import Attached, Networked, StartsTogether
+from chaoslab.fleet.protocols import Attached, BringsRecords, Networked, StartsTogether
 from chaoslab.plan.model import LAUNCHER, SYNCER, Script
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.exits import how_it_ended
@@ -95,6 +95,8 @@ class NodesStart:
         lines_s = max(LINES_S, script.max_pause_s)
         self._wait(names, self._has_stepped, lines_s)
         missing = [name for name in names if not self._has_stepped(name)]
+        if missing and isinstance(fleet := self.run_loop.recorder.fleet, BringsRecords):
+            fleet.bring_records()
         near = [line for name in missing for line in self._nearest(name, script)]
         is_running = not any(name in self._progress.exits for name in missing)
         if near and is_running:

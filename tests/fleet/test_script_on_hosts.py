@@ -1,6 +1,8 @@
 """A script on hosts: what its agents are told, what is missing there, where it is started."""
 
+import io
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -82,6 +84,19 @@ def test_workers_of_a_launcher_are_on_its_host_and_a_new_agent_starts_it_first(m
     wait_until(is_back)
     assert fleet.nodes["launcher"].incarnation == 2
     assert host.calls[:3] == ["begin_script", "enlist", "restart"]
+
+
+def test_what_workers_have_printed_is_brought_before_the_end(make: Make, tmp_path: Path) -> None:
+    fleet, (host,) = make({"worker-0": ["a"]})
+    fleet.start(WORKERS[0])
+    said, made = b"step 7\n", io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        entry = tarfile.TarInfo("nodes/worker-0/1/stdout.log")
+        entry.size = len(said)
+        archive.addfile(entry, io.BytesIO(said))
+    host.record = made.getvalue()
+    fleet.bring_records()
+    assert (tmp_path / "nodes/worker-0/1/stdout.log").read_bytes() == said
 
 
 def test_what_is_missing_on_a_host_is_named_with_its_path(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from chaoslab.fleet.base import (
 )
 from chaoslab.fleet.chores import Chores, Workers, taken_out
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.fleet.protocols import HasChores, HasHosts, Networked
+from chaoslab.fleet.protocols import BringsRecords, HasChores, HasHosts, Networked
 from chaoslab.fleet.remote.calls import HostCalls
 from chaoslab.fleet.remote.forwarded import ForwardsVerbs
 from chaoslab.fleet.remote.ground import Ground, HostSite
@@ -55,7 +55,7 @@ _LOOK_S: Final = 0.1
 """Interval of the looks for what is due, while something will be."""
 
 
-class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
+class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores, BringsRecords):
     """A fleet of hosts; see `base.Fleet` and `protocols` for what each verb promises."""
 
     def __init__(
@@ -256,6 +256,9 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores):
         while len(self._observed) < _BATCH and self._take(0.0):
             continue
         return taken_out(self._observed)
+
+    def bring_records(self) -> None:
+        self._manager.bring_records()
 
     def acting(self, nodes: Iterable[str]) -> AbstractContextManager[None]:
         return self._chores.acting(nodes)

@@ -99,6 +99,15 @@ class HostManager:
             self._close_undo(host)
             self._ground.loop.begin(_abandon(host))
 
+    def bring_records(self) -> None:
+        """Bring what all hosts have recorded until now. FleetError if that fails."""
+        hosts = [host for host in self._ground.hosts.values() if host.is_up]
+        found = self._ground.loop.together((host.fetch() for host in hosts), within_s=_END_S)
+        first_error(found)
+        for host, record in zip(hosts, found, strict=True):
+            if isinstance(record, bytes):
+                self._keep(host, record)
+
     def part_with_all(self, is_gone: Callable[[str], bool]) -> list[str]:
         """Leave every host as it was found; what remains, in words.
 
