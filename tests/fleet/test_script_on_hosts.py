@@ -19,7 +19,7 @@ from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
 from chaoslab.fleet.remote.host_agent.scripts import as_here, begin_script, unstartable
 from chaoslab.fleet.remote.protocol.messages import as_json
-from chaoslab.fleet.remote.scripts import ScriptFleet
+from chaoslab.fleet.remote.scripts import RemoteScriptFleet
 from chaoslab.fleet.settings import Reading
 from chaoslab.trainers.reading import OWN_LINES
 from chaoslab.trainers.sources import SourceSettings
@@ -36,16 +36,16 @@ WORKERS = tuple(
 LAUNCHER = NodeSpec(
     name="launcher", role=Role.LAUNCHER, command=("launch",), reads=OWN_LINES, launches=WORKERS
 )
-Make = Callable[[dict[str, list[str]]], tuple[ScriptFleet, list[FakeHost]]]
+Make = Callable[[dict[str, list[str]]], tuple[RemoteScriptFleet, list[FakeHost]]]
 
 
 @pytest.fixture
 def make(tmp_path: Path, undo_log: Remembered) -> Iterator[Make]:
     with ExitStack() as stack:
 
-        def one(place: dict[str, list[str]]) -> tuple[ScriptFleet, list[FakeHost]]:
+        def one(place: dict[str, list[str]]) -> tuple[RemoteScriptFleet, list[FakeHost]]:
             hosts = [FakeHost(name) for name in dict.fromkeys(chain(*place.values()))]
-            fleet = ScriptFleet(
+            fleet = RemoteScriptFleet(
                 tmp_path, WallClock(), kind="ssh", undo_log=undo_log,
                 ground=fake_ground(hosts, Terms(), place),
             )  # fmt: skip

@@ -33,7 +33,7 @@ _SITE: Final = NodeSite(python=PYTHON, folder=FOLDER, is_here=False)
 """Filled in by the agent."""
 
 
-class ScriptFleet(RemoteFleet):
+class RemoteScriptFleet(RemoteFleet):
     """A fleet of hosts on which a script runs; see `base.Fleet` for what each verb promises."""
 
     _reading: Reading
@@ -102,7 +102,7 @@ class ScriptFleet(RemoteFleet):
 class ScriptFleets(HostFleets):
     """Factory of fleets for a script: looks for it on the hosts, and makes a fleet for each run."""
 
-    fleet = ScriptFleet
+    fleet = RemoteScriptFleet
     needs = LIBRARIES
 
     @property
@@ -116,7 +116,7 @@ class ScriptFleets(HostFleets):
     ) -> Fleet:
         """Make the fleet of one run."""
         fleet = super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
-        if not isinstance(fleet, ScriptFleet) or self._request.reading is None:
+        if not isinstance(fleet, RemoteScriptFleet) or self._request.reading is None:
             raise HarnessBug(f"{fleet!r} starts no script")
         fleet.use_script(self._request.reading, self._workdir)
         return fleet
