@@ -13,7 +13,13 @@ import pytest
 
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.core.payloads import NodeExited, NodeStarted, StorageDamaged, TrainerSaid
+from chaoslab.core.payloads import (
+    LineKind,
+    NodeExited,
+    NodeStarted,
+    StorageDamaged,
+    TrainerSaid,
+)
 from chaoslab.selftest.mutants import trainer
 from tests.fleet.sshd import SshHost, ssh_hosts
 from tests.ssh_runs import left_on
@@ -136,7 +142,9 @@ def test_a_worker_on_a_host_is_killed_and_goes_on_from_its_checkpoint(place: Pla
     assert lives(ran) == [("worker-0", 1, ""), ("worker-1", 1, ""), ("worker-1", 2, "")]
     killed = [one.payload for one in ran.history.of(NodeExited) if one.payload.sent == ("SIGKILL",)]
     assert ("worker-1", "SIGKILL") in [(one.node, one.signal) for one in killed]
-    assert 0 < ran.verdict["work_lost"]["steps"] < 40
+    said = [one.payload for one in ran.history.of(TrainerSaid)]
+    (resumed,) = [one for one in said if one.what is LineKind.RESUMED]
+    assert (resumed.node, resumed.incarnation, bool(resumed.step)) == ("worker-1", 2, True)
     assert (ran.record / "nodes/worker-1/2/stdout.log").stat().st_size
     assert not (ran.record / "script").exists()
     assert ran.verdict["not_judged"] == []
