@@ -14,16 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, Self
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.core.payloads import LinkCounted
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found, command_of, of_script, training_of
-from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
+from chaoslab.fleet.attached.node import AttachedNode, AttachedPlace
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import ContainerRecipe, written
 from chaoslab.fleet.attached.restoring_containers import beside, connect, put_back, restore
@@ -34,13 +32,11 @@ from chaoslab.fleet.docker.engine.engine import Engine, Seen
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.engine_events import ENGINE, EngineEvents, Reported
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, drained, news, together
 from chaoslab.fleet.protocols import Disconnectable
-from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.settings import FleetRequest
 from chaoslab.fleet.storage.files import Reach
 from chaoslab.trainers.reading import plain_lines
-from chaoslab.undo.base import UndoLog
 
 PROJECT: Final = "com.docker.compose.project"
 """Label of what belongs to a Compose project."""
@@ -143,18 +139,16 @@ class AttachedContainer(EngineContainer, AttachedNode):
         self,
         spec: NodeSpec,
         incarnation: int,
-        place: Place,
-        keep: WriteRecipe,
+        place: AttachedPlace,
         *,
         engine: Engine,
         recipe: ContainerRecipe,
         since_s: float,
-        past: Past | None = None,
     ) -> None:
         """Reads its output from `since_s` of the engine's clock on."""
         self.engine, self._recipe, self.name = engine, recipe, recipe.container
         self._seen = engine.inspect(self.name)
-        super().__init__(spec, incarnation, place, keep, past)
+        super().__init__(spec, incarnation, place)
         self._chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._is_closing, self._is_dead = False, False
         self._last_seen: Seen | None = None
@@ -266,22 +260,15 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
 
     def __init__(
         self,
-        run_directory: Path,
-        clock: Clock,
+        place: Place,
+        request: FleetRequest,
         *,
-        undo_log: UndoLog,
         project: Project,
-        node_links: NodeLinks | None = None,
-        learners: Sequence[str] = (),
         restarts: bool = True,
-        reading: Reading | None = None,
     ) -> None:
-        super().__init__(
-            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-            restarts=restarts, reading=reading,
-        )  # fmt: skip
+        super().__init__(place, request, restarts=restarts)
         self._engine, self._project = project.engine, project
-        self._counts_bytes = reading is not None and reading.counts_bytes
+        self._counts_bytes = request.reading is not None and request.reading.counts_bytes
         self._recipes: dict[str, ContainerRecipe] = {}
         self._ids: dict[str, str] = {}
         """Node by the id of its container."""
@@ -337,7 +324,9 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
             return self._life(spec, 1, since_s)
         past = past_of(self._engine, found, since_s)
         past.require_complete(spec.name, spec.role)
-        return self._life(spec, past.incarnation or 1, since_s, past)
+        life = self._life(spec, past.incarnation or 1, since_s)
+        life.past = past
+        return life
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedContainer:
         since_s, recipe = clock_s(self._engine), self._recipes[spec.name]
@@ -351,12 +340,10 @@ class ComposeFleet(AttachedFleet[AttachedContainer], Disconnectable):
             raise FleetError(f"{spec.name} has ended as soon as it was started")
         return self._life(spec, incarnation, since_s)
 
-    def _life(
-        self, spec: NodeSpec, incarnation: int, since_s: float, past: Past | None = None
-    ) -> AttachedContainer:
+    def _life(self, spec: NodeSpec, incarnation: int, since_s: float) -> AttachedContainer:
         return AttachedContainer(
-            spec, incarnation, self._place, self._keep,
-            engine=self._engine, recipe=self._recipes[spec.name], since_s=since_s, past=past,
+            spec, incarnation, self._place,
+            engine=self._engine, recipe=self._recipes[spec.name], since_s=since_s,
         )  # fmt: skip
 
     def _runs_again(self, name: str) -> bool:

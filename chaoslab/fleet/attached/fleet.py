@@ -13,19 +13,16 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Observation
 from chaoslab.fleet.attached import lock
 from chaoslab.fleet.attached.found import Found, refuse_others
-from chaoslab.fleet.attached.node import AttachedNode
+from chaoslab.fleet.attached.node import AttachedNode, AttachedPlace
 from chaoslab.fleet.attached.restoring import RECIPE
 from chaoslab.fleet.base import Node, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import together
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.private_folder import PrivateFolder
@@ -39,9 +36,8 @@ from chaoslab.fleet.protocols import (
     Stressable,
     abilities_by,
 )
-from chaoslab.fleet.settings import Keeps, Reading
+from chaoslab.fleet.settings import FleetRequest, Keeps
 from chaoslab.fleet.storage.files import Disk, FilesHere, FilesOfOthers, Reach
-from chaoslab.undo.base import UndoLog
 
 _BLINK_S: Final = 0.02
 """Interval of the looks for output and exits."""
@@ -56,31 +52,26 @@ class AttachedFleet(NodeFleet[_Node], Attached):
     lacking = abilities_by(Hookable, Stressable, StoresFiles, HasVolumes, HasHosts, Networked)
     node_site = NodeSite()
     end_s_max = 10.0
+    _place: AttachedPlace
 
-    def __init__(
-        self,
-        run_directory: Path,
-        clock: Clock,
-        *,
-        undo_log: UndoLog,
-        node_links: NodeLinks | None = None,
-        learners: Sequence[str] = (),
-        restarts: bool = True,
-        reading: Reading | None = None,
-    ) -> None:
-        """`learners`: names of those that a plan asks for; none: all that there are. `restarts`:
-        whether nodes that end are started here. `reading`: how a script is read, and where
-        it keeps checkpoints.
-
-        What is read of the nodes goes below `run_directory`, undo entries to `undo_log`.
+    def __init__(self, place: Place, request: FleetRequest, *, restarts: bool = True) -> None:
+        """Without learners in `request` it takes all that there are; by its `reading` a script is
+        read, and says where it keeps checkpoints. `restarts`: whether nodes that end are started
+        here.
         """
-        self._learners, self._restarts = learners, restarts
+        self._learners, self._restarts = tuple(request.learners), restarts
+        reading = request.reading
         self._reads = None if reading is None else reading.patterns
         self._keeps: Mapping[str, Keeps] = {} if reading is None else reading.keeps
         self._files: dict[str, FilesOfOthers] = {}
-        place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
-        super().__init__(place, node_links)
-        self._private_folder = PrivateFolder(place.run_directory, undo_log)
+        directory, undo_log = place.run_directory.resolve(), place.undo_log
+        recipes = PrivateFolder(directory, undo_log)
+        super().__init__(
+            AttachedPlace(
+                run_directory=directory, clock=place.clock, undo_log=undo_log, recipes=recipes
+            ),
+            None,
+        )
         self._look_s = 0.0
         self._unlock: Callable[[], None] = _no_unlock
 
@@ -174,10 +165,6 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """Keep other runs away; what lets them come again. FleetError while one is there."""
         return lock.take(self._identity(nodes), self._place.run_directory)
 
-    def _keep(self, spec: NodeSpec) -> str:
-        """The private folder of the run, with the recipe of this node in it."""
-        return str(Path(self._private_folder.put(spec)).parent)
-
     def _begin(self, spec: NodeSpec, incarnation: int) -> _Node:
         before = self._lives[spec.name]
         begun = self._begun(spec, incarnation)
@@ -225,7 +212,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """The recipes, unless a node or its files are still to be brought back."""
         is_changed = any(life.pending_undos.has_open for life in self._lives.values())
         if not is_changed and not any(files.is_touched for files in self._files.values()):
-            self._private_folder.close()
+            self._place.recipes.close()
 
     def _give_back(self) -> None:
         """The lock: another run may come."""

@@ -9,8 +9,10 @@ Only what it prints from now on has a time: what it had printed before is told w
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
@@ -20,6 +22,7 @@ from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.record.exits import ENDING_SIGNALS
 
 _STAYS_S: Final = 10.0
@@ -28,26 +31,27 @@ _ENDED = "ended"
 """Key of an ended node in the undo log, apart from what stops it."""
 
 
-WriteRecipe: TypeAlias = Callable[[NodeSpec], str]
-"""Writes the recipe of a node outside the record, unless it is there; the folder of all of them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedPlace(Place):
+    """Place of attached nodes, whose recipes lie outside the record."""
+
+    recipes: PrivateFolder
+
+    def keep(self, spec: NodeSpec) -> str:
+        """Write the recipe of a node, unless it is there; the folder of all of them."""
+        return str(Path(self.recipes.put(spec)).parent)
 
 
 class AttachedNode(Incarnation):
     """A node that continues after the run in any case."""
 
     undo_pause, undo_wedge = RESTORE, RELEASE
+    past: Past | None = None
+    """What it had printed before it was found, until that is told."""
 
-    def __init__(
-        self,
-        spec: NodeSpec,
-        incarnation: int,
-        place: Place,
-        keep: WriteRecipe,
-        past: Past | None = None,
-    ) -> None:
-        """`past` is what it printed before it was found."""
+    def __init__(self, spec: NodeSpec, incarnation: int, place: AttachedPlace) -> None:
         super().__init__(spec, incarnation, place)
-        self._keep = keep
+        self._keep = place.keep
         self._trial_s = math.inf
         """End of the time for which it has to live; infinity: no wait."""
         try:
@@ -58,7 +62,6 @@ class AttachedNode(Incarnation):
             raise FleetError(f"{spec.name}: {error}") from error
         self._output = NodeOutput(spec, incarnation, self._files.log)
         self._errors, self._errors_log = NodeOutput(spec, incarnation, errors), errors
-        self._past = past
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
@@ -100,7 +103,7 @@ class AttachedNode(Incarnation):
         return [*self._told_before(), *printed, *self._errors.take(self._complained())]
 
     def _told_before(self) -> list[Observation]:
-        past, self._past = self._past, None
+        past, self.past = self.past, None
         told = [] if past is None else self._output.take(past.lines)
         return [_as_of_now(one) for one in told]
 

@@ -16,18 +16,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final, Self
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.ended import ENDED_S, unless_ended
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.attached.lease import Lease
-from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
-from chaoslab.fleet.attached.past import Past
+from chaoslab.fleet.attached.node import AttachedNode, AttachedPlace
 from chaoslab.fleet.attached.pod_log import PodLog, past_of
 from chaoslab.fleet.attached.pod_search import NodePod, ask, stopped
 from chaoslab.fleet.attached.restoring import PodRecipe, written
@@ -45,11 +42,9 @@ from chaoslab.fleet.kubernetes.pod_watch import PodReader, PodWatch
 from chaoslab.fleet.kubernetes.pods import ClusterFleet, PodLife
 from chaoslab.fleet.kubernetes.refusals import Missing, Refused
 from chaoslab.fleet.kubernetes.resources import PODS
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.arrivals import Arrivals, news, together
-from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.settings import FleetRequest
 from chaoslab.fleet.storage.files import Reach
-from chaoslab.undo.base import UndoLog
 
 _LAST_LINES_S: Final = 0.3
 """Delay of the last lines of a node's output."""
@@ -67,17 +62,15 @@ class AttachedPod(PodLife, AttachedNode):
         self,
         spec: NodeSpec,
         incarnation: int,
-        place: Place,
-        keep: WriteRecipe,
+        place: AttachedPlace,
         *,
         cluster: Cluster,
         node: NodePod,
         position: LogPosition | None = None,
-        past: Past | None = None,
     ) -> None:
         """Reads its output from `position` on, by default from its beginning."""
         self._cluster, self.node = cluster, node
-        super().__init__(spec, incarnation, place, keep, past)
+        super().__init__(spec, incarnation, place)
         self._log = PodLog(cluster, node, position or LogPosition())
         self.is_taken_away = False
         """Whether its pod was deleted or evicted, and ends by itself."""
@@ -250,25 +243,12 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
     kind = "namespace"
 
     def __init__(
-        self,
-        run_directory: Path,
-        clock: Clock,
-        *,
-        undo_log: UndoLog,
-        cluster: Cluster,
-        selector: str = "",
-        node_links: NodeLinks | None = None,
-        learners: Sequence[str] = (),
-        reading: Reading | None = None,
+        self, place: Place, request: FleetRequest, *, cluster: Cluster, selector: str = ""
     ) -> None:
-        """`selector`: labels of the pods of a script, whose output is read as `reading` says."""
-        super().__init__(
-            run_directory, clock,
-            undo_log=undo_log, node_links=node_links, learners=learners, restarts=False,
-            reading=reading,
-        )  # fmt: skip
+        """`selector`: labels of the pods of a script."""
+        super().__init__(place, request, restarts=False)
         self._cluster, self._search = cluster, search_of(cluster, selector)
-        self._lease = Lease(cluster, self._place.run_directory, undo_log)
+        self._lease = Lease(cluster, self._place.run_directory, place.undo_log)
         self._nodes: dict[str, NodePod] = {}
         """The newest life of each node that was found."""
         self._recipes: dict[str, PodRecipe] = {}
@@ -339,7 +319,9 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
             "the kubelet keeps a part of a log (containerLogMaxSize): start it again by `kubectl "
             f"-n {self._cluster.namespace} delete pod {node.pod}`",
         )  # fmt: skip
-        return self._life(spec, past.incarnation or 1, position, past)
+        life = self._life(spec, past.incarnation or 1, position)
+        life.past = past
+        return life
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedPod:
         if self._nodes[spec.name] is self._lives[spec.name].node:
@@ -347,17 +329,13 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
         return self._life(spec, incarnation)
 
     def _life(
-        self,
-        spec: NodeSpec,
-        incarnation: int,
-        position: LogPosition | None = None,
-        past: Past | None = None,
+        self, spec: NodeSpec, incarnation: int, position: LogPosition | None = None
     ) -> AttachedPod:
         node = self._nodes[spec.name]
         self._adopted_pods.add(node, incarnation)
         return AttachedPod(
-            spec, incarnation, self._place, self._keep,
-            cluster=self._cluster, node=node, position=position, past=past,
+            spec, incarnation, self._place,
+            cluster=self._cluster, node=node, position=position,
         )  # fmt: skip
 
     def _runs_again(self, name: str) -> bool:

@@ -17,7 +17,6 @@ from typing import BinaryIO, Final
 import psutil
 
 from chaoslab.core import process_tree
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import (
@@ -30,7 +29,7 @@ from chaoslab.core.process_identity import (
 from chaoslab.core.process_tree import processes
 from chaoslab.fleet.attached.fleet import AttachedFleet
 from chaoslab.fleet.attached.found import Found, command_of, training_of
-from chaoslab.fleet.attached.node import AttachedNode, WriteRecipe
+from chaoslab.fleet.attached.node import AttachedNode, AttachedPlace
 from chaoslab.fleet.attached.past import Past
 from chaoslab.fleet.attached.restoring import (
     ProcessRecipe,
@@ -44,11 +43,9 @@ from chaoslab.fleet.attached.restoring import (
 )
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place, signal_name
-from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.process import StrangersProcess
-from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.settings import FleetRequest
 from chaoslab.links.proxied.http_api import address_of
-from chaoslab.undo.base import UndoLog
 from chaoslab.undo.facts import is_loopback
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -210,16 +207,14 @@ class AttachedProcess(StrangersProcess, AttachedNode):
         self,
         spec: NodeSpec,
         incarnation: int,
-        place: Place,
-        keep: WriteRecipe,
+        place: AttachedPlace,
         *,
         recipe: ProcessRecipe,
         ran: Ran,
-        past: Past | None = None,
     ) -> None:
         self.identity, self._process, self._recipe = ran.identity, ran.process, recipe
         self.started_by = ran.started_by
-        super().__init__(spec, incarnation, place, keep, past)
+        super().__init__(spec, incarnation, place)
         self.printed = ran.printed
         """This many bytes of each of its files were read, once it is over."""
         self.workers: tuple[Identity, ...] = ()
@@ -294,22 +289,14 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
 
     def __init__(
         self,
-        run_directory: Path,
-        clock: Clock,
+        place: Place,
+        request: FleetRequest,
         *,
-        undo_log: UndoLog,
-        node_links: NodeLinks | None = None,
-        learners: Sequence[str] = (),
         restarts: bool = True,
         syncer: int | None = None,
-        reading: Reading | None = None,
     ) -> None:
         """`syncer`: its pid, where there are several."""
-        super().__init__(
-            run_directory, clock,
-            undo_log=undo_log, node_links=node_links, learners=learners, restarts=restarts,
-            reading=reading,
-        )  # fmt: skip
+        super().__init__(place, request, restarts=restarts)
         self._syncer = syncer
         self._recipes: dict[str, ProcessRecipe] = {}
 
@@ -343,10 +330,10 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         identity = identify(int(found.handle))
         if identity is None:
             raise FleetError(f"{spec.name} ({found.where}) has ended")
-        return AttachedProcess(
-            spec, past.incarnation or 1, self._place, self._keep,
-            recipe=recipe, ran=Ran(identity=identity, printed={recipe.output: printed}), past=past,
-        )  # fmt: skip
+        ran = Ran(identity=identity, printed={recipe.output: printed})
+        life = AttachedProcess(spec, past.incarnation or 1, self._place, recipe=recipe, ran=ran)
+        life.past = past
+        return life
 
     def _begun(self, spec: NodeSpec, incarnation: int) -> AttachedProcess:
         """Next life, with its output since the last one if others started it."""
@@ -360,7 +347,7 @@ class ProcessFleet(AttachedFleet[AttachedProcess]):
         if identity is None:
             raise FleetError(f"{spec.name} has ended as soon as it was started")
         return AttachedProcess(
-            spec, incarnation, self._place, self._keep,
+            spec, incarnation, self._place,
             recipe=recipe,
             ran=Ran(
                 identity=identity, process=process, printed=printed,

@@ -12,12 +12,10 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from chaoslab.core import process_tree
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.payloads import TrainerSaid
@@ -40,11 +38,10 @@ from chaoslab.fleet.attached.restoring import (
 )
 from chaoslab.fleet.attached.script_search import Which, find
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.nodes.launching import LaunchingFleet
-from chaoslab.fleet.settings import Reading
+from chaoslab.fleet.settings import FleetRequest, Reading
 from chaoslab.plan.model import LAUNCHER
-from chaoslab.undo.base import UndoLog
 
 _ENDED_S: Final = 5.0
 """Time limit of the end of killed workers."""
@@ -56,23 +53,14 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
     _first: Mapping[str, int] = MappingProxyType({})
     """Number of the first life here of nodes that had others."""
 
-    def __init__(
-        self,
-        run_directory: Path,
-        clock: Clock,
-        *,
-        undo_log: UndoLog,
-        node_links: NodeLinks | None = None,
-        learners: Sequence[str] = (),
-        which: Which,
-        reading: Reading,
-    ) -> None:
-        super().__init__(
-            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-            reading=reading,
-        )  # fmt: skip
+    _reading: Reading
+
+    def __init__(self, place: Place, request: FleetRequest, which: Which) -> None:
+        """Without `reading` in `request`, `_read_as` is to be called before `adopt`."""
+        super().__init__(place, request)
         self._which = which
-        self._read_as(reading)
+        if request.reading is not None:
+            self._read_as(request.reading)
 
     def _read_as(self, reading: Reading) -> None:
         self._reading, self._reads = reading, reading.patterns
@@ -133,7 +121,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
         files = self._own_files(spec.name, identity.pid)
         ran = Ran(identity=identity, printed={file: os.path.getsize(file) for file in files})
         return AttachedProcess(
-            spec, self._first.get(spec.name, 1), self._place, self._keep,
+            spec, self._first.get(spec.name, 1), self._place,
             recipe=self._recipes[spec.name], ran=ran,
         )  # fmt: skip
 
@@ -149,7 +137,7 @@ class ScriptFleet(ProcessFleet, LaunchingFleet[AttachedProcess]):
             started_by="launcher" if is_again else "",
         )
         recipe = self._recipes[spec.name]
-        life = AttachedProcess(spec, incarnation, self._place, self._keep, recipe=recipe, ran=ran)
+        life = AttachedProcess(spec, incarnation, self._place, recipe=recipe, ran=ran)
         if before is not None:
             life.take_over(before)
             before.pending_undos.close_all()

@@ -17,6 +17,7 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.attached.found import Found
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes.settings import connect, require_rights
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
@@ -203,22 +204,24 @@ class ProcessFleets:
         return abilities_of(ProcessFleet)
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks,  # noqa: ARG002
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.processes import ProcessFleet  # noqa: PLC0415
         from chaoslab.fleet.attached.script_fleet import ScriptFleet  # noqa: PLC0415
         from chaoslab.fleet.attached.script_search import Which  # noqa: PLC0415
 
-        settings, learners = self.settings, tuple(self.request.learners)
-        if settings.is_script and self.request.reading is not None:
-            return ScriptFleet(
-                run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
-                which=Which(pid=settings.pid, pattern=settings.pattern),
-                reading=self.request.reading,
-            )  # fmt: skip
+        settings, request = self.settings, self.request
+        place = Place(run_directory=run_directory, clock=clock, undo_log=undo_log)
+        if settings.is_script and request.reading is not None:
+            return ScriptFleet(place, request, Which(pid=settings.pid, pattern=settings.pattern))
         return ProcessFleet(
-            run_directory, clock, undo_log=undo_log, node_links=node_links, learners=learners,
+            place, replace(request, reading=None),
             restarts=settings.restarts, syncer=settings.syncer,
         )  # fmt: skip
 
@@ -239,18 +242,23 @@ class ComposeFleets:
         return abilities_of(ComposeFleet) | _on_files(self.request)
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks,  # noqa: ARG002
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.containers import ComposeFleet  # noqa: PLC0415
 
         reading, restarts = self.request.reading, self.settings.restarts
         return ComposeFleet(
-            run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=tuple(self.request.learners), project=self.settings.on_engine(),
+            Place(run_directory=run_directory, clock=clock, undo_log=undo_log),
+            self.request,
+            project=self.settings.on_engine(),
             restarts=restarts if reading is None else reading.restarts != "supervisor",
-            reading=self.request.reading,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,18 +285,23 @@ class NamespaceFleets:
         return abilities_of(NamespaceFleet) | _on_files(self.request)
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        undo_log: UndoLog,
+        node_links: NodeLinks,  # noqa: ARG002
     ) -> Fleet:
         """Make the fleet of one run."""
         from chaoslab.fleet.attached.pods import NamespaceFleet  # noqa: PLC0415  # lightkube
 
         settings = self.settings
         return NamespaceFleet(
-            run_directory, clock, undo_log=undo_log, node_links=node_links,
-            learners=tuple(self.request.learners), selector=settings.selector,
+            Place(run_directory=run_directory, clock=clock, undo_log=undo_log),
+            self.request,
             cluster=connect(settings.context, settings.namespace),
-            reading=self.request.reading,
-        )  # fmt: skip
+            selector=settings.selector,
+        )
 
 
 def _on_files(request: FleetRequest) -> frozenset[Ability]:

@@ -13,9 +13,10 @@ pytest.importorskip("docker.errors", reason="the Docker SDK is missing", exc_typ
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.attached import containers
 from chaoslab.fleet.attached.containers import AttachedContainer
+from chaoslab.fleet.attached.node import AttachedPlace
 from chaoslab.fleet.attached.restoring import ContainerRecipe
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.private_folder import PrivateFolder
 from chaoslab.undo.base import NoUndoLog
 from tests.virtual_clock import VirtualClock
 
@@ -68,7 +69,10 @@ def silent(engine: Any, clock: VirtualClock, folder: Path, monkeypatch: Any) -> 
     monkeypatch.setattr(containers.Engine, "connect", lambda _: engine)
     return AttachedContainer(
         NodeSpec(name="learner-0", role=Role.LEARNER, command=()), 1,
-        Place(run_directory=folder, clock=clock, undo_log=NoUndoLog()), lambda _: "",
+        AttachedPlace(
+            run_directory=folder, clock=clock, undo_log=NoUndoLog(),
+            recipes=PrivateFolder(folder, NoUndoLog()),
+        ),
         engine=engine, since_s=0.0,
         recipe=ContainerRecipe(node="learner-0", engine="", container="day-1", networks={}),
     )  # fmt: skip

@@ -21,10 +21,11 @@ from chaoslab.fleet.attached import lease, pod_log, pod_program, pods, restoring
 from chaoslab.fleet.attached.pod_search import PodSearch, ask, found_of
 from chaoslab.fleet.attached.pods import NamespaceFleet
 from chaoslab.fleet.base import Damage
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.kubernetes import watch
 from chaoslab.fleet.kubernetes.cluster import Cluster
 from chaoslab.fleet.kubernetes.refusals import Refused
-from chaoslab.fleet.settings import Keeps, Reading
+from chaoslab.fleet.settings import FleetRequest, Keeps, Reading
 from chaoslab.trainers.reading import OWN_LINES
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
@@ -59,7 +60,7 @@ def day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeNamespa
                 life.detach()
         for fleet in made.fleets:
             fleet._lease._is_over.set()
-            fleet._private_folder.close()
+            fleet._place.recipes.close()
         made.close()
         made.end()
 
@@ -85,9 +86,8 @@ def attached(
     directory = folder / run
     directory.mkdir(mode=0o700)
     fleet = NamespaceFleet(
-        directory, WallClock(),
-        undo_log=UndoLogFile(directory), cluster=cast("Cluster", _Kept(day)),
-        reading=reading,
+        Place(run_directory=directory, clock=WallClock(), undo_log=UndoLogFile(directory)),
+        FleetRequest(reading=reading), cluster=cast("Cluster", _Kept(day)),
     )  # fmt: skip
     fleet.__enter__()
     day.fleets.append(fleet)

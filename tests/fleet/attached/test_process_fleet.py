@@ -19,6 +19,8 @@ from chaoslab.fleet.attached import restoring
 from chaoslab.fleet.attached.found import Found, command_of
 from chaoslab.fleet.attached.processes import ProcessFleet, find, recipe_of
 from chaoslab.fleet.base import Role
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.settings import FleetRequest
 from chaoslab.undo.janitor import perform
 from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.waiting import wait_until
@@ -88,7 +90,7 @@ class StandIns:
             if not life.is_over:
                 life.detach()
         for fleet in self.fleets:
-            fleet._private_folder.close()
+            fleet._place.recipes.close()
         for _, process in list(self.processes()):
             process.kill()
         for parent in self._parents:
@@ -118,8 +120,8 @@ def attached(training: StandIns, run: str = "run", *, restarts: bool = True) -> 
     folder = training.folder / run
     folder.mkdir(mode=0o700)
     fleet = ProcessFleet(
-        folder, WallClock(),
-        undo_log=UndoLogFile(folder), syncer=training.syncer, restarts=restarts,
+        Place(run_directory=folder, clock=WallClock(), undo_log=UndoLogFile(folder)),
+        FleetRequest(), syncer=training.syncer, restarts=restarts,
     )  # fmt: skip
     fleet.__enter__()
     training.fleets.append(fleet)

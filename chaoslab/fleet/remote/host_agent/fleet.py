@@ -22,11 +22,11 @@ from chaoslab.fleet.attached.processes import AttachedProcess
 from chaoslab.fleet.attached.script_fleet import ScriptFleet
 from chaoslab.fleet.attached.script_search import Which
 from chaoslab.fleet.base import Node, NodeSpec, Role, known_already
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.incarnation import LocalProcess
 from chaoslab.fleet.nodes.fleet import IncarnationT, NodeFleet
-from chaoslab.fleet.settings import Reading
-from chaoslab.trainers.reading import OWN_LINES
+from chaoslab.fleet.settings import FleetRequest, Reading
 from chaoslab.trainers.worker_sources import WorkerSources
 from chaoslab.undo.base import UndoLog
 
@@ -111,8 +111,8 @@ class HostedScript(HostedNodes[AttachedProcess], ScriptFleet):
     """The processes of a training of the user's own on one host."""
 
     def __init__(self, folder: Path, clock: Clock, *, undo_log: UndoLog) -> None:
-        nothing = Reading(patterns=OWN_LINES, is_elsewhere=False, restarts="supervisor")
-        super().__init__(folder, clock, undo_log=undo_log, which=Which(), reading=nothing)
+        place = Place(run_directory=folder, clock=clock, undo_log=undo_log)
+        super().__init__(place, FleetRequest(), Which())
         self._selector = selectors.DefaultSelector()
         self._found: Sequence[Found] = ()
 
