@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from chaoslab.core.clock import WallClock
 from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Kind
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.delivery.deliver import deliver
 from chaoslab.fleet.remote.factory import undo_facts
@@ -57,7 +58,11 @@ def main(
             stack.enter_context(start_janitor(run_directory))
         undo_log = stack.enter_context(UndoLogFile(run_directory))
         fleet = stack.enter_context(
-            RemoteFleet(run_directory, clock, kind="ssh", undo_log=undo_log, ground=ground)
+            RemoteFleet(
+                Place(run_directory=run_directory, clock=clock, undo_log=undo_log),
+                ground,
+                kind="ssh",
+            )
         )
         names = {f"learner-{number}" for number in range(len(reaches))}
         for name in sorted(names):

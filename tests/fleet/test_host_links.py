@@ -15,6 +15,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import Networked, able
 from chaoslab.fleet.remote.contact import Terms
@@ -66,7 +67,10 @@ def linked_stage(folder: Path, undo_log: Remembered, reaches: list[Reach]) -> It
     ground = ground_of(reaches, Terms(lease_s=30.0, lost_s=1.0))
     node_links = NodeLinks(clock=clock, made_by=links)
     with RemoteFleet(
-        folder, clock, kind="ssh", undo_log=undo_log, ground=ground, node_links=node_links
+        Place(run_directory=folder, clock=clock, undo_log=undo_log),
+        ground,
+        kind="ssh",
+        node_links=node_links,
     ) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host_manager import HostManager
 from tests.fleet.fake_agents import FakeHost, fake_ground
@@ -39,7 +41,9 @@ def left_with(record: bytes, run_directory: Path) -> list[str]:
     host.record = record
     ground = fake_ground([host], Terms(), {"learner-0": ["10.0.0.3"]})
     try:
-        manager = HostManager(ground, Remembered(), run_directory)
+        manager = HostManager(
+            ground, Place(run_directory=run_directory, clock=WallClock(), undo_log=Remembered())
+        )
         manager.start(list(ground.hosts.values()))
         return manager.part_with_all(lambda _: False)
     finally:
@@ -52,7 +56,9 @@ def test_one_machine_by_two_names_is_refused(tmp_path: Path) -> None:
         host.session = "one"
     ground = fake_ground(hosts, Terms(), {"learner-0": ["10.0.0.3", "three.example"]})
     try:
-        manager = HostManager(ground, Remembered(), tmp_path)
+        manager = HostManager(
+            ground, Place(run_directory=tmp_path, clock=WallClock(), undo_log=Remembered())
+        )
         with pytest.raises(FleetError, match=r"10\.0\.0\.3 .*three\.example"):
             manager.start(list(ground.hosts.values()))
         manager.part_with_all(lambda _: False)

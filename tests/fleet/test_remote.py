@@ -22,6 +22,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.event_loop import EventLoop
 from chaoslab.core.events import Kind, encode
 from chaoslab.fleet.base import Damage, Hosts, Node, NodeSpec
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.protocols import HasHosts, HasVolumes, Pausable, StoresFiles, able
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
@@ -52,7 +53,9 @@ def remote_stage(
         ground = ground_of(
             [DirectReach(f"host-{number}", home) for number, home in enumerate(homes)], terms
         )
-        fleet = RemoteFleet(folder, clock, kind="ssh", undo_log=undo_log, ground=ground)
+        fleet = RemoteFleet(
+            Place(run_directory=folder, clock=clock, undo_log=undo_log), ground, kind="ssh"
+        )
         yield Stage(fleet=stack.enter_context(fleet), clock=clock)
 
 
@@ -144,7 +147,9 @@ def test_a_host_whose_disk_is_full_is_named_while_it_beats(
 ) -> None:
     ground = ground_of([DirectReach("host-0", full)])
     clock, disk = WallClock(), full / ".chaoslab/runs"
-    with RemoteFleet(tmp_path, clock, kind="ssh", undo_log=undo_log, ground=ground) as fleet:
+    with RemoteFleet(
+        Place(run_directory=tmp_path, clock=clock, undo_log=undo_log), ground, kind="ssh"
+    ) as fleet:
         stage = Stage(fleet=fleet, clock=clock)
         fleet.start(learner("learner-0"))
         stage.until(Kind.LEARNER_STEP)

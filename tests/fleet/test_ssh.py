@@ -14,6 +14,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.fleet import RemoteFleet
 from chaoslab.fleet.remote.protocol.messages import LINE_BYTES_MOST
@@ -54,7 +55,9 @@ def ssh_stage(
 ) -> Iterator[Stage]:
     clock = WallClock()
     ground = ground_of([SshReach(host.access) for host in hosts], terms)
-    with RemoteFleet(folder, clock, kind="ssh", undo_log=undo_log, ground=ground) as fleet:
+    with RemoteFleet(
+        Place(run_directory=folder, clock=clock, undo_log=undo_log), ground, kind="ssh"
+    ) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 
 

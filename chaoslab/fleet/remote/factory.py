@@ -16,6 +16,7 @@ from chaoslab.core.errors import AbilityError, ChaoslabError
 from chaoslab.core.event_loop import EventLoop, ResultT, first_error
 from chaoslab.core.events import Json, encode
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.remote.contact import Terms
@@ -87,8 +88,8 @@ class HostFleets:
             loop.close()
             raise
         return self.fleet(
-            run_directory, clock, kind=self.kind, undo_log=undo_log, ground=ground,
-            lacking=lacking, node_links=node_links,
+            Place(run_directory=run_directory, clock=clock, undo_log=undo_log), ground,
+            kind=self.kind, lacking=lacking, node_links=node_links,
         )  # fmt: skip
 
     async def make_ready(self, found: HostAddress) -> tuple[Reach, Program]:

@@ -14,12 +14,10 @@ a thread of their own.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import Final, Self
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import (
@@ -34,6 +32,7 @@ from chaoslab.fleet.base import (
     say_what_remains,
 )
 from chaoslab.fleet.chores import Chores, Workers, taken_out
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.protocols import BringsRecords, HasChores, HasHosts, Networked
 from chaoslab.fleet.remote.calls import HostCalls
@@ -47,7 +46,6 @@ from chaoslab.fleet.remote.protocol.messages import as_json, read_as
 from chaoslab.fleet.remote.protocol.reach import HostAddress
 from chaoslab.fleet.remote.reports import Reports
 from chaoslab.links.base import Link
-from chaoslab.undo.base import UndoLog
 
 _BATCH: Final = 2048
 """Most observations that are taken in before `poll` returns."""
@@ -60,29 +58,26 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores, BringsRe
 
     def __init__(
         self,
-        run_directory: Path,
-        clock: Clock,
+        place: Place,
+        ground: Ground,
         *,
         kind: str,
-        undo_log: UndoLog,
-        ground: Ground,
         lacking: frozenset[Ability] = frozenset(),
         node_links: NodeLinks | None = None,
     ) -> None:
-        """Records of the nodes come to `run_directory` when the fleet is left."""
+        """Records of the nodes come to `place.run_directory` when the fleet is left."""
         self.kind, self.lacking = kind, lacking
-        self._clock, self._undo_log = clock, undo_log
-        self.ground, self._loop = ground, ground.loop
-        self._node_links = node_links or NodeLinks(clock=clock)
+        self._clock, self.ground = place.clock, ground
+        self._node_links = node_links or NodeLinks(clock=place.clock)
         made_by = self._node_links.made_by
         self._host_links = made_by if isinstance(made_by, HostLinks) else None
         if self._host_links is not None:
             self._host_links.use(ground.loop, self._host_of)
         self._placed: dict[str, Placed] = {}
         self._observed: list[Observation] = []
-        self._manager = HostManager(ground, undo_log, run_directory)
-        self._reports = Reports(ground, clock, run_directory, self._placed)
-        self._calls = HostCalls(ground.loop, undo_log)
+        self._manager = HostManager(ground, place)
+        self._reports = Reports(ground, place, self._placed)
+        self._calls = HostCalls(ground.loop, place.undo_log)
         self._is_open = True
         self._chores = Chores()
 
@@ -113,7 +108,7 @@ class RemoteFleet(ForwardsVerbs, Fleet, HasHosts, Networked, HasChores, BringsRe
         remaining += self._manager.part_with_all(self.is_gone_for_good)
         for one in self._placed.values():
             one.end()
-        self._loop.close()
+        self.ground.loop.close()
         say_what_remains(remaining, error)
 
     def is_gone_for_good(self, host: str) -> bool:  # noqa: ARG002 - by a provider's word

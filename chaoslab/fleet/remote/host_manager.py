@@ -14,16 +14,15 @@ import tarfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.event_loop import first_error
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.ground import Ground
 from chaoslab.fleet.remote.host import Host
 from chaoslab.fleet.remote.protocol.names import END_AGENT
 from chaoslab.fleet.remote.protocol.reach import HostAddress, Unreached
-from chaoslab.undo.base import UndoLog
 
 _log = logging.getLogger(__name__)
 _READY_S: Final = 2400.0
@@ -37,8 +36,8 @@ _OF_AGENT: Final = re.compile(r"[a-z_]+\.(log|jsonl)")
 class HostManager:
     """The hosts of one run."""
 
-    def __init__(self, ground: Ground, undo_log: UndoLog, run_directory: Path) -> None:
-        self._ground, self._undo_log, self._run_directory = ground, undo_log, run_directory
+    def __init__(self, ground: Ground, place: Place) -> None:
+        self._ground, self._place = ground, place
         self._entries: dict[str, int] = {}
         """Undo entries by host."""
         self._starting: dict[str, Future[None]] = {}
@@ -130,11 +129,11 @@ class HostManager:
     def _open_undo(self, host: Host) -> None:
         if host.name not in self._entries:
             facts = self._ground.undo_facts(host.name)
-            self._entries[host.name] = self._undo_log.open(END_AGENT, **facts)
+            self._entries[host.name] = self._place.undo_log.open(END_AGENT, **facts)
 
     def _close_undo(self, host: Host) -> None:
         if host.name in self._entries:
-            self._undo_log.close(self._entries.pop(host.name))
+            self._place.undo_log.close(self._entries.pop(host.name))
 
     # ---------------------------------------------------------------- on the loop
 
@@ -177,7 +176,7 @@ class HostManager:
                         raise FleetError(f"{host.name} sent {member.name!r} as a record of a node")
                     if is_of_agent:
                         member.name = f"hosts/{host.name}/{member.name}"
-                    archive.extract(member, self._run_directory)
+                    archive.extract(member, self._place.run_directory)
         except tarfile.TarError as error:
             raise FleetError(f"{host.name} sent no tar file as its record: {error}") from error
 

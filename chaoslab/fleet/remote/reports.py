@@ -8,12 +8,11 @@ Ground.news ─► Reports.take ─┬─ observation ─► of several processe
 import queue
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ChaoslabError
 from chaoslab.core.events import Observation
 from chaoslab.core.payloads import DiskBlocked, DiskFreed, HarnessStalled, NodeExited
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.node_links import HARNESS
 from chaoslab.fleet.remote.contact import GAP_S, AgentLost, Gap
 from chaoslab.fleet.remote.ground import Ground, News
@@ -24,12 +23,9 @@ from chaoslab.fleet.remote.members import Placed
 class Reports:
     """Reports of the hosts of one run, one piece after the other."""
 
-    def __init__(
-        self, ground: Ground, clock: Clock, run_directory: Path, placed: Mapping[str, Placed]
-    ) -> None:
+    def __init__(self, ground: Ground, place: Place, placed: Mapping[str, Placed]) -> None:
         """`placed`: the nodes, by name."""
-        self._ground, self._clock, self._placed = ground, clock, placed
-        self._run_directory = run_directory
+        self._ground, self._place, self._placed = ground, place, placed
 
     def take(self, limit_s: float) -> list[Observation] | None:
         """Events of the next piece of news, after waiting for it; None without one."""
@@ -58,12 +54,12 @@ class Reports:
             return [seen]
         if isinstance(said, NodeExited):
             self._keep_last_words(said)
-        return one.see(host, seen, self._clock.now_s())
+        return one.see(host, seen, self._place.clock.now_s())
 
     def _keep_last_words(self, said: NodeExited) -> None:
         """Keep last words where people look for them, until the whole log comes from the host."""
         if said.last_words:
-            folder = self._run_directory / "nodes" / said.node / str(said.incarnation)
+            folder = self._place.home(said.node) / str(said.incarnation)
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "stderr.log").write_text(f"{said.last_words}\n", encoding="utf-8")
 
@@ -71,7 +67,7 @@ class Reports:
         """Report that earlier messages came late, as after a stall of the harness."""
         stalled = HarnessStalled(
             silent_s=gap.for_s,
-            since_s=self._clock.now_s() - gap.for_s,
+            since_s=self._place.clock.now_s() - gap.for_s,
             undone=tuple(gap.undone),
             host=host.name,
         )
@@ -79,7 +75,7 @@ class Reports:
 
     def _exits_of_host(self, host: Host, why: ChaoslabError) -> list[Observation]:
         """The exits of all nodes of a host that is lost."""
-        now_s, by_lease = self._clock.now_s(), isinstance(why, AgentLost) and why.by_lease
+        now_s, by_lease = self._place.clock.now_s(), isinstance(why, AgentLost) and why.by_lease
         return [
             seen
             for one in tuple(self._placed.values())

@@ -108,7 +108,7 @@ class TpuVmFleet(RemoteFleet, HasSlices):
     # ---------------------------------------------------------------- see `manager.Hosts`
 
     def make_ready(self, name: str, hosts: Sequence[HostAddress]) -> None:
-        self._loop.run(self._bring(name, hosts), within_s=_READY_S)
+        self.ground.loop.run(self._bring(name, hosts), within_s=_READY_S)
 
     def take_in_hosts(self, name: str, hosts: Sequence[HostAddress]) -> Callable[[], None]:
         """A node that lives keeps its own."""
