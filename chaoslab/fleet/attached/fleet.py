@@ -12,6 +12,7 @@ node that ended stays dead until others have started it, without an undo entry.
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -73,7 +74,8 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             None,
         )
         self._look_s = 0.0
-        self._unlock: Callable[[], None] = _no_unlock
+        self._locked = ExitStack()
+        """Lets other runs come again."""
 
     # ---------------------------------------------------------------- what differs by kind
 
@@ -119,7 +121,9 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """Find the nodes and take them up; NODE_STARTED and their state follow from `poll`."""
         nodes = self._find()
         refuse_others(nodes, self._learners)
-        self._unlock = self._lock(nodes)
+        with ExitStack() as locked:
+            self._lock(nodes, locked)
+            self._locked = locked.pop_all()
         specs = [
             NodeSpec(
                 name=found.name,
@@ -136,12 +140,8 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             life = self._adopted(spec, found)
             self._observed.append(life.started())
             self._lives[found.name] = life  # from now on `poll` reads it
-        together(self._keeps, self._reach_files)
+        together(self._keeps, self._storage)
         return tuple(self.nodes.values())
-
-    def _reach_files(self, name: str) -> None:
-        """AbilityError if faults could not act on its files."""
-        self._storage(name)
 
     def _kept(self, name: str) -> Mapping[str, Any]:
         """Fields of its spec about its files."""
@@ -161,9 +161,9 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             self.enlist(spec)
         return specs
 
-    def _lock(self, nodes: Sequence[Found]) -> Callable[[], None]:
-        """Keep other runs away; what lets them come again. FleetError while one is there."""
-        return lock.take(self._identity(nodes), self._place.run_directory)
+    def _lock(self, nodes: Sequence[Found], locked: ExitStack) -> None:
+        """Keep other runs away until `locked` is closed. FleetError while one is there."""
+        locked.callback(lock.take(self._identity(nodes), self._place.run_directory))
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> _Node:
         before = self._lives[spec.name]
@@ -174,7 +174,7 @@ class AttachedFleet(NodeFleet[_Node], Attached):
 
     @property
     def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
-        return (self._restore_all, self._close_links, self._forget, self._give_back)
+        return (self._restore_all, self._close_links, self._forget, self._locked.close)
 
     def _restore_all(self) -> list[str]:
         """Resume and restart every changed node; errors of those that do not run."""
@@ -213,11 +213,6 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         is_changed = any(life.pending_undos.has_open for life in self._lives.values())
         if not is_changed and not any(files.is_touched for files in self._files.values()):
             self._place.recipes.close()
-
-    def _give_back(self) -> None:
-        """The lock: another run may come."""
-        self._unlock()
-        self._unlock = _no_unlock
 
     # ---------------------------------------------------------------- verbs
 
@@ -308,7 +303,3 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         life.close_restore_if_it_stays()
         if life.is_over and self._runs_again(name):
             self.restart(name)
-
-
-def _no_unlock() -> None:
-    """Unlock nothing: no lock was taken."""

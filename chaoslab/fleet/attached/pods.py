@@ -14,7 +14,7 @@ import math
 import queue
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Final, Self
 
@@ -279,22 +279,11 @@ class NamespaceFleet(ClusterFleet[AttachedPod], AttachedFleet[AttachedPod]):
     def _identity(self, nodes: Sequence[Found]) -> str:  # noqa: ARG002 - the base's signature
         return f"namespace {self._cluster.server} {self._cluster.namespace}"
 
-    def _lock(self, nodes: Sequence[Found]) -> Callable[[], None]:
+    def _lock(self, nodes: Sequence[Found], locked: ExitStack) -> None:
         """Against runs of this machine, and those of others."""
-        unlock = super()._lock(nodes)
-
-        def give_back() -> None:
-            try:
-                self._lease.give_back()
-            finally:
-                unlock()
-
-        try:
-            self._lease.take()
-        except FleetError:
-            give_back()
-            raise
-        return give_back
+        super()._lock(nodes, locked)
+        locked.callback(self._lease.give_back)
+        self._lease.take()
 
     def _recipe(self, found: Found) -> bytes:
         recipe = PodRecipe(

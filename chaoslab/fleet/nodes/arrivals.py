@@ -81,7 +81,7 @@ def news(arrivals: Arrivals, troubles: list[FleetError], *, is_open: bool) -> li
     return [one for arrival in there for one in observed(arrival, troubles, is_open=is_open)]
 
 
-def together(nodes: Iterable[_Node], verb: Callable[[_Node], None]) -> None:
+def together(nodes: Iterable[_Node], verb: Callable[[_Node], object]) -> None:
     """Side by side, to arrive together; the first FleetError is raised when all are done."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         done = [pool.submit(verb, node) for node in nodes]
