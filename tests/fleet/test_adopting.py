@@ -10,6 +10,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.attached.found import Found, of_script
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.adopting import AdoptingFleet, Search
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.settings import Reading
@@ -50,7 +51,9 @@ def make(tmp_path: Path, undo_log: Remembered) -> Iterator[Make]:
                 host.found = list(found)
             ground = fake_ground(hosts, Terms(), {host.name: [host.name] for host in hosts})
             fleet = AdoptingFleet(
-                tmp_path, WallClock(), kind="hosts", undo_log=undo_log, ground=ground
+                Place(run_directory=tmp_path, clock=WallClock(), undo_log=undo_log),
+                ground,
+                kind="hosts",
             )
             search = Search(pattern="train", hosts=len(hosts), learners=learners, reading=READING)
             fleet.use_search(search)

@@ -20,6 +20,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Hosts
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.protocols import Pausable, SliceAct, able
 from chaoslab.fleet.remote import client, contact
 from chaoslab.fleet.remote.contact import OutOfReach, Terms
@@ -112,7 +113,11 @@ def make(tmp_path: Path, undo_log: Remembered, monkeypatch: pytest.MonkeyPatch) 
             hosts = [FakeHost(f"host-{number}") for number in range(count + spare)]
             place = {NODE: [host.name for host in hosts[:count]]}
             ground = fake_ground(hosts, terms, place)
-            fleet = kind(tmp_path, WallClock(), kind="ssh", undo_log=undo_log, ground=ground)
+            fleet = kind(
+                Place(run_directory=tmp_path, clock=WallClock(), undo_log=undo_log),
+                ground,
+                kind="ssh",
+            )
             if isinstance(fleet, TpuVmFleet):
                 fleet.look_s = 0.05
                 fleet.use_slices(FakeProvider(), no_delivery)

@@ -15,6 +15,7 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.protocols import SliceAct
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host import Runs
@@ -82,7 +83,9 @@ def stage(
         fake.times = TAKING
         ground = ground_of([machines.of(name) for name in fake.ids], Terms(lost_s=1.0))
         ground.make_ready = machines.ready
-        fleet = TpuVmFleet(tmp_path, clock, kind="tpu-vm", undo_log=undo_log, ground=ground)
+        fleet = TpuVmFleet(
+            Place(run_directory=tmp_path, clock=clock, undo_log=undo_log), ground, kind="tpu-vm"
+        )
         fleet.look_s = 0.1
         fleet.use_slices(provider, no_delivery)
         stack.enter_context(fleet)
