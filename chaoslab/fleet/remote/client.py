@@ -84,7 +84,8 @@ class AgentClient:
     """Number of the newest that the receiver has taken in; set from another thread."""
     cuts: int = 0
     """Number of broken connections."""
-    _session: str = ""
+    session: str = ""
+    """Identifies the agent: a new one does not know what an earlier one was told."""
     _calls: dict[str, _Call] = field(default_factory=dict)
     _waiting: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     """Answers that wait for the observations before them."""
@@ -103,11 +104,6 @@ class AgentClient:
     def is_lost(self) -> bool:
         """Whether it was given up: it answers no call any more."""
         return self._why_lost is not None
-
-    @property
-    def session(self) -> str:
-        """Identifies the agent: a new one does not know what an earlier one was told."""
-        return self._session
 
     @property
     def is_connected(self) -> bool:
@@ -310,12 +306,12 @@ class AgentClient:
         """Whether it is the agent from before, and what it has to tell of the time since then."""
         match message:
             case {"hello": {"session": str() as session, "last": int() as last, "undone": undone}}:
-                if self._session not in ("", session):
+                if self.session not in ("", session):
                     raise AgentLost(f"{self.host}: its host agent was replaced by another one")
-                if self._session:
+                if self.session:
                     gap = Gap(for_s=self._heard_s - before_s, undone=tuple(map(str, undone)))
                     self._gap = (gap, last)
-                self._session = session
+                self.session = session
                 self._tell_of_gap()
             case {"refused": why}:
                 raise AgentLost(f"{self.host}: its host agent refuses: {why}")

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from typing import Final, Self
+from urllib.parse import urlsplit
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine.tunnel import Tunnel
+from chaoslab.links.proxied.http_api import address_of
 
 try:
     from docker.errors import APIError, DockerException, NotFound
@@ -110,13 +112,27 @@ class EngineConnection:
         self._client.close()
         self._tunnels.close()
 
-    def published_address(self, host: str, port: str) -> str:
+    @property
+    def host(self) -> str:
+        """Where on its machine it publishes ports: only where this one reaches them.
+
+        A number: an engine takes a name for every address that its machine has.
+        """
+        is_near = self.is_local or self._tunnel is not None
+        return "127.0.0.1" if is_near else _number_of(urlsplit(self.url).hostname or "127.0.0.1")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this very machine, as far as its address tells."""
+        return self.url.startswith("unix:")
+
+    def published_address(self, port: str) -> str:
         """host:port at which this machine reaches a port that the engine published.
 
         Over ssh that is the other machine's loopback: it is forwarded until the engine is closed.
         """
         if self._tunnel is None:
-            return f"{host}:{port}"
+            return f"{self.host}:{port}"
         with self._asked(f"for its port {port}"):
             tunnel = Tunnel.to_port(self.url, int(port))
         self._tunnels.callback(tunnel.close)
@@ -147,6 +163,14 @@ def _client(url: str, limit_s: float) -> "docker.DockerClient":
     return docker.DockerClient.from_env(
         version="auto", timeout=int(limit_s), environment=environment
     )
+
+
+def _number_of(host: str) -> str:
+    """Address of a host, IPv4 if it has one."""
+    try:
+        return address_of(host)
+    except OSError as error:
+        raise FleetError(f"the Docker engine's host {host} has no address: {error}") from error
 
 
 def _patience_s(url: str) -> float:

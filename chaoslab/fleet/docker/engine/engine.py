@@ -16,7 +16,6 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
@@ -32,7 +31,6 @@ from chaoslab.fleet.docker.engine.connection import (
 from chaoslab.fleet.docker.engine.container_facts import ContainerSpec, Limits, MadeAs, Seen, Usage
 from chaoslab.fleet.docker.engine.objects import Stores
 from chaoslab.fleet.docker.engine.stream import Stream
-from chaoslab.links.proxied.http_api import address_of
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "MadeAs", "Missing", "Seen", "Usage"]
 
@@ -52,20 +50,6 @@ class Engine(Stores):
     """One engine. A verb raises FleetError with the request; `Missing` if the object is gone."""
 
     # ---------------------------------------------------------------- the engine itself
-
-    @property
-    def host(self) -> str:
-        """Where on its machine it publishes ports: only where this one reaches them.
-
-        A number: an engine takes a name for every address that its machine has.
-        """
-        is_near = self.is_local or self._tunnel is not None
-        return "127.0.0.1" if is_near else _number_of(urlsplit(self.url).hostname or "127.0.0.1")
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it runs on this very machine, as far as its address tells."""
-        return self.url.startswith("unix:")
 
     def facts(self) -> Mapping[str, Json]:
         """Facts about the engine: Version, ApiVersion, NCPU, MemTotal, CgroupVersion and more."""
@@ -222,7 +206,7 @@ class Engine(Stores):
             bound = self._client.api.port(container, port)
         if not bound:
             raise FleetError(f"port {port} of {container} was not published")
-        return self.published_address(self.host, str(bound[0]["HostPort"]))
+        return self.published_address(str(bound[0]["HostPort"]))
 
     def usages(self, container: str) -> Iterator[Usage]:
         """Usage of a container, about once a second, until it is gone.
@@ -371,14 +355,6 @@ def _name(found: Mapping[str, Any]) -> str:
     """Name of a listed container; its id once its name is free, during its removal."""
     names = found.get("Names") or [found["Id"]]
     return str(names[0]).lstrip("/")
-
-
-def _number_of(host: str) -> str:
-    """Address of a host, IPv4 if it has one."""
-    try:
-        return address_of(host)
-    except OSError as error:
-        raise FleetError(f"the Docker engine's host {host} has no address: {error}") from error
 
 
 class EventStream:
