@@ -68,7 +68,7 @@ class Place:
         """Command of a run."""
         usual = {
             "RESTARTS": "chaoslab", "FAULT": "process.kill", "TARGET": "{workers: [worker-1]}",
-            "FOR": "1s", "TWIN": "false", "SAVED": r"saved: 'saved step (?P<step>\d+)'",
+            "FOR": "3s", "TWIN": "false", "SAVED": r"saved: 'saved step (?P<step>\d+)'",
         }  # fmt: skip
         text = PLAN.replace("COMMAND", command)
         for word, value in {**usual, **words}.items():
