@@ -15,6 +15,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.remote.contact import Terms
 from chaoslab.fleet.remote.host_agent.fleet import HostedFleet
 from chaoslab.fleet.remote.host_agent.scripts import as_here, begin_script, unstartable
@@ -46,9 +47,10 @@ def make(tmp_path: Path, undo_log: Remembered) -> Iterator[Make]:
         def one(place: dict[str, list[str]]) -> tuple[RemoteScriptFleet, list[FakeHost]]:
             hosts = [FakeHost(name) for name in dict.fromkeys(chain(*place.values()))]
             fleet = RemoteScriptFleet(
-                tmp_path, WallClock(), kind="ssh", undo_log=undo_log,
-                ground=fake_ground(hosts, Terms(), place),
-            )  # fmt: skip
+                Place(run_directory=tmp_path, clock=WallClock(), undo_log=undo_log),
+                fake_ground(hosts, Terms(), place),
+                kind="ssh",
+            )
             fleet.use_script(READING, "/project")
             return stack.enter_context(fleet), hosts
 
