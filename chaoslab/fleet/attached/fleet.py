@@ -76,6 +76,8 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         self._look_s = 0.0
         self._locked = ExitStack()
         """Lets other runs come again."""
+        self._is_adopting = False
+        """Whether nodes are taken up now, beside `poll`, which could take one for a new life."""
 
     # ---------------------------------------------------------------- what differs by kind
 
@@ -136,10 +138,13 @@ class AttachedFleet(NodeFleet[_Node], Attached):
             )
             for found in nodes
         ]
-        for spec, found in zip(self._enlisted(specs), nodes, strict=True):
-            life = self._adopted(spec, found)
-            self._observed.append(life.started())
-            self._lives[found.name] = life  # from now on `poll` reads it
+        self._is_adopting = True
+        try:
+            for spec, found in zip(self._enlisted(specs), nodes, strict=True):
+                self._lives[found.name] = life = self._adopted(spec, found)
+                self._observed.append(life.started())
+        finally:
+            self._is_adopting = False
         together(self._keeps, self._storage)
         return tuple(self.nodes.values())
 
@@ -279,21 +284,25 @@ class AttachedFleet(NodeFleet[_Node], Attached):
         """
         deadline, known = time.monotonic() + limit_s, (len(self._observed), len(self._troubles))
         while True:
-            self._observed += self._news()
-            for life in list(self._lives.values()):
-                if not life.is_over:
-                    self._record(self._said_by(life, life.read()))
-            for life in list(self._lives.values()):
-                if not life.is_over and life.has_exited:
-                    self._observed += self._said_by(life, life.finish())
-            if time.monotonic() >= self._look_s:
-                self._look_s = time.monotonic() + _RETURN_S
-                for name in tuple(self._lives):
-                    self._tend(name, partial(self._look_after, name))
+            if not self._is_adopting:
+                self._take_in()
             left_s = deadline - time.monotonic()
             if (len(self._observed), len(self._troubles)) != known or left_s <= 0:
                 return
             time.sleep(min(_BLINK_S, left_s))
+
+    def _take_in(self) -> None:
+        self._observed += self._news()
+        for life in list(self._lives.values()):
+            if not life.is_over:
+                self._record(self._said_by(life, life.read()))
+        for life in list(self._lives.values()):
+            if not life.is_over and life.has_exited:
+                self._observed += self._said_by(life, life.finish())
+        if time.monotonic() >= self._look_s:
+            self._look_s = time.monotonic() + _RETURN_S
+            for name in tuple(self._lives):
+                self._tend(name, partial(self._look_after, name))
 
     def _look_after(self, name: str) -> None:
         """Close the undo entry of a node that stays up, and take up one that others have started

@@ -17,8 +17,8 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.attached import restoring
 from chaoslab.fleet.attached.found import Found, command_of
-from chaoslab.fleet.attached.processes import ProcessFleet, find, recipe_of
-from chaoslab.fleet.base import Role
+from chaoslab.fleet.attached.processes import AttachedProcess, ProcessFleet, find, recipe_of
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.settings import FleetRequest
 from chaoslab.undo.janitor import perform
@@ -134,6 +134,27 @@ def attached(training: StandIns, run: str = "run", *, restarts: bool = True) -> 
 def fleet(training: StandIns) -> ProcessFleet:
     """One that has taken the nodes up; `training` ends it."""
     return attached(training)
+
+
+def test_what_reads_meanwhile_waits_until_all_are_taken_up(
+    training: StandIns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take one that is not there yet for one that others have started."""
+    known: list[int] = []
+    adopted = ProcessFleet._adopted
+
+    def read_meanwhile(fleet: ProcessFleet, spec: NodeSpec, found: Found) -> AttachedProcess:
+        fleet._wait(0.0)
+        return adopted(fleet, spec, found)
+
+    def counted(fleet: ProcessFleet) -> list[Observation]:
+        known.append(len(fleet._lives))
+        return []
+
+    monkeypatch.setattr(ProcessFleet, "_adopted", read_meanwhile)
+    monkeypatch.setattr(ProcessFleet, "_news", counted)
+    poll(attached(training))
+    assert set(known) == {3}
 
 
 def poll(fleet: ProcessFleet) -> None:
