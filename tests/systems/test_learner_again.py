@@ -49,7 +49,7 @@ def test_a_learner_goes_on_from_the_state_that_it_is_given_and_leaves_once(
     learner.joined(0)
     learner.step()
     learner.step()
-    learner._batches.close()  # as what is raised within it does
+    learner._data._batches.close()  # as what is raised within it does
     learner.failed()
     learner.set_state(initial)
     learner.joined(0)
